@@ -1,0 +1,175 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// Broker is how queues are used: it resolves names, judges input, joins calls
+// into batches for the store, keeps those that wait for items, and buries what is
+// over its limits. Make it with [New]. Its methods may be called concurrently.
+//
+// The verbs work from [New] on, whether [Broker.Run] was called or not: loops
+// start when there is work and end when there is none, so an idle queue costs
+// no goroutine. Every call ends with its context at the latest. After Run has
+// returned, verbs answer [ErrShuttingDown].
+//
+// What was refused before the store took it was not done, and its error says so.
+// A writing call whose context ends once the store has it answers
+// [ErrUnknownOutcome]: it may or may not have been done.
+type Broker struct {
+	store  Store
+	opts   Options
+	log    *slog.Logger
+	known  *catalog
+	onDue  func(queue Number, at time.Time)
+	leases *leaser
+
+	produces *batcher[produceRequest, ProduceResult]
+	settles  *batcher[settleRequest, []Settled]
+	extends  *batcher[[]Extension, []Extended]
+
+	// admin holds one while a queue is made, changed or deleted, so that what these
+	// check of other queues still holds when they write.
+	admin chan struct{}
+}
+
+// Options are what a broker is made of. Queues, Counters and Numbers must be set;
+// the zero value of all others works.
+type Options struct {
+	Queues   QueueDocs
+	Counters CounterDocs
+	Numbers  NumberDocs
+	// Subscribers knows who is pushed to; nil is nobody.
+	Subscribers Subscribers
+	// Limit returns the limit of attempts that the subscription of a queue sets, or
+	// 0 if there is none; nil is no subscriptions. The sweep asks it for each queue.
+	Limit  func(ctx context.Context, ns Namespace, queue string) (int32, error)
+	Logger *slog.Logger
+
+	// MaxItems bounds one call of a verb, in items or receipts.
+	MaxItems int
+	// MaxPayload bounds one payload, MaxCallBytes all content of one call.
+	MaxPayload   int
+	MaxCallBytes int
+	// MaxWaiting and MaxBytesWaiting bound the calls of one verb that wait for the
+	// store, over all queues; MaxLeasesWaiting the leases that wait on one queue.
+	// Beyond them calls are refused with [OverloadedError].
+	MaxWaiting       int
+	MaxBytesWaiting  int
+	MaxLeasesWaiting int
+	// LeaseBytes bounds the content of a lease's answer that does not say.
+	LeaseBytes int
+	// StoreTimeout bounds one call of the store. What it cuts off is
+	// [ErrUnknownOutcome].
+	StoreTimeout time.Duration
+	// SettingsAge is how long a queue's settings are used before they are read again:
+	// how late a change shows that another node made. Our own show at once.
+	SettingsAge time.Duration
+	// KeepRecords is how long journal records are kept.
+	KeepRecords time.Duration
+}
+
+// Subscribers is what deleting a queue needs to know of subscriptions.
+type Subscribers interface {
+	// Subscribed says whether the items of a queue are pushed.
+	Subscribed(ctx context.Context, ns Namespace, queue string) (bool, error)
+	// Unsubscribe deletes the subscription of a queue, if it has one.
+	Unsubscribe(ctx context.Context, ns Namespace, queue string) error
+}
+
+// Defaults of [Options].
+const (
+	DefaultMaxItems         = 1000
+	DefaultMaxPayload       = 1_000_000
+	DefaultMaxCallBytes     = 5_000_000
+	DefaultMaxWaiting       = 10_000
+	DefaultMaxBytesWaiting  = 64 << 20
+	DefaultMaxLeasesWaiting = 1000
+	DefaultLeaseBytes       = 4 << 20
+	DefaultStoreTimeout     = 30 * time.Second
+	DefaultSettingsAge      = 10 * time.Second
+	DefaultKeepRecords      = 72 * time.Hour
+)
+
+func (o *Options) setDefaults() {
+	orDefault(&o.MaxItems, DefaultMaxItems)
+	orDefault(&o.MaxPayload, DefaultMaxPayload)
+	orDefault(&o.MaxCallBytes, DefaultMaxCallBytes)
+	orDefault(&o.MaxWaiting, DefaultMaxWaiting)
+	orDefault(&o.MaxBytesWaiting, DefaultMaxBytesWaiting)
+	orDefault(&o.MaxLeasesWaiting, DefaultMaxLeasesWaiting)
+	orDefault(&o.LeaseBytes, DefaultLeaseBytes)
+	orDefault(&o.StoreTimeout, DefaultStoreTimeout)
+	orDefault(&o.SettingsAge, DefaultSettingsAge)
+	orDefault(&o.KeepRecords, DefaultKeepRecords)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func orDefault[T int | time.Duration](value *T, otherwise T) {
+	if *value <= 0 {
+		*value = otherwise
+	}
+}
+
+// New returns a broker over a store.
+func New(store Store, o Options) *Broker {
+	o.setDefaults()
+	b := &Broker{
+		store: store, opts: o, log: o.Logger,
+		known: newCatalog(o.Queues, o.Numbers, o.SettingsAge),
+		onDue: func(Number, time.Time) {},
+		admin: make(chan struct{}, 1),
+	}
+	b.leases = newLeaser(b, o.MaxLeasesWaiting)
+	b.produces = newBatcher("items to produce", o, b.storeProduce)
+	b.produces.ended = func(r produceRequest) { r.queue.unpin() }
+	b.settles = newBatcher("receipts to settle", o, b.storeSettle)
+	b.settles.ended = func(r settleRequest) { unpinAll(r.dead) }
+	b.extends = newBatcher("leases to extend", o, b.storeExtend)
+	return b
+}
+
+// OnDue registers who is told that something will be due on a queue: what was
+// produced, retried or released for later, and the deadlines of leases, by the
+// store's clock. It is called often, from the loops, and must be quick. Call OnDue
+// before any verb.
+func (b *Broker) OnDue(f func(queue Number, at time.Time)) { b.onDue = f }
+
+// Wake makes what waits on a queue look again. A wake too many costs a look-up,
+// and only if somebody waits.
+func (b *Broker) Wake(queues ...Number) { b.leases.wake(queues...) }
+
+// Drain makes new leases, and those that wait, answer with [ErrShuttingDown]. What
+// the store is giving out at this moment still arrives. All other verbs go on.
+func (b *Broker) Drain() { b.leases.drain() }
+
+// Run works until ctx ends, then stops in this order: leases are drained, as by
+// [Broker.Drain], and what nobody waits for any more is given back; batchers take no
+// more calls, and run dry of those they have. It returns when all that has ended, and
+// the store may be closed then. Whoever calls verbs should have stopped before.
+func (b *Broker) Run(ctx context.Context) error {
+	<-ctx.Done()
+	b.leases.drain()
+	b.leases.await()
+	b.produces.close()
+	b.settles.close()
+	b.extends.close()
+	return nil
+}
+
+// storeContext is the context of one call of the store, which serves many callers
+// and ends with none of them.
+func (b *Broker) storeContext() (context.Context, context.CancelFunc) {
+	return storeContext(b.opts.StoreTimeout)
+}
+
+func storeContext(timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), timeout, errStoreSlow)
+}
+
+var errStoreSlow = errors.New("store did not answer in time")

@@ -1,0 +1,196 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// QueueDocs keeps queues' settings by name; storage.Collection[Settings] does. Its
+// errors are [ErrNotFound], [ErrExists], [ErrRevision] and those of [Store].
+type QueueDocs interface {
+	Get(ctx context.Context, ns Namespace, name string) (Settings, uint64, error)
+	Put(ctx context.Context, ns Namespace, name string, s Settings, revision uint64, wakeAt time.Time, items ...NewItem) (uint64, error)
+	Delete(ctx context.Context, ns Namespace, name string, revision uint64) error
+	List(ctx context.Context, ns Namespace, after string, limit int) ([]Versioned[Settings], error)
+}
+
+// catalog remembers queues, so that hot verbs read no document. What this process
+// changes shows at once; what others change, after maxAge.
+type catalog struct {
+	docs    QueueDocs
+	numbers NumberDocs
+	maxAge  time.Duration
+
+	mu       sync.RWMutex
+	byName   map[queueName]*knownQueue
+	byNumber map[Number]*knownQueue
+	// changes counts what we wrote, so that a document which was read before does
+	// not overwrite what is newer.
+	changes uint64
+}
+
+type queueName struct {
+	ns   Namespace
+	name string
+}
+
+// knownQueue is one queue for as long as it lives; its settings are replaced.
+type knownQueue struct {
+	ns     Namespace
+	name   string
+	number Number
+	latest atomic.Pointer[readSettings]
+	pins
+}
+
+type readSettings struct {
+	Settings
+	revision uint64
+	at       time.Time
+}
+
+func newCatalog(docs QueueDocs, numbers NumberDocs, maxAge time.Duration) *catalog {
+	return &catalog{
+		docs: docs, numbers: numbers, maxAge: maxAge,
+		byName: map[queueName]*knownQueue{}, byNumber: map[Number]*knownQueue{},
+	}
+}
+
+// settings returns what the queue was last known to be like. It is shared: not to
+// be changed.
+func (q *knownQueue) settings() *Settings { return &q.latest.Load().Settings }
+
+// named returns a queue, or [ErrNotFound].
+func (c *catalog) named(ctx context.Context, ns Namespace, name string) (*knownQueue, error) {
+	if q := c.peek(ns, name); q != nil {
+		return q, nil
+	}
+	for {
+		c.mu.RLock()
+		before := c.changes
+		c.mu.RUnlock()
+		s, revision, err := c.docs.Get(ctx, ns, name)
+		if errors.Is(err, ErrNotFound) {
+			c.forget(ns, name, before)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if q := c.keep(s, revision, before); q != nil {
+			return q, nil
+		}
+	}
+}
+
+// numbered returns a queue by its number, or [ErrNotFound].
+func (c *catalog) numbered(ctx context.Context, n Number) (*knownQueue, error) {
+	c.mu.RLock()
+	q := c.byNumber[n]
+	c.mu.RUnlock()
+	var name string
+	if q != nil {
+		if c.isFresh(q) {
+			return q, nil
+		}
+		name = q.name
+	} else {
+		entry, _, err := c.numbers.Get(ctx, n.Namespace(), numberName(n))
+		if err != nil {
+			return nil, err
+		}
+		name = entry.Queue
+	}
+	q, err := c.named(ctx, n.Namespace(), name)
+	if err != nil {
+		return nil, err
+	}
+	if q.number != n {
+		return nil, fmt.Errorf("queue number %d: %w", n.Own(), ErrNotFound)
+	}
+	return q, nil
+}
+
+// peek returns a queue that is known, without reading anything, or nil.
+func (c *catalog) peek(ns Namespace, name string) *knownQueue {
+	c.mu.RLock()
+	q := c.byName[queueName{ns, name}]
+	c.mu.RUnlock()
+	if q != nil && c.isFresh(q) {
+		return q
+	}
+	return nil
+}
+
+func (c *catalog) isFresh(q *knownQueue) bool {
+	return time.Since(q.latest.Load().at) < c.maxAge
+}
+
+// keep remembers what was read, unless something was changed since then: nil says
+// read again.
+func (c *catalog) keep(s Settings, revision, before uint64) *knownQueue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changes != before {
+		return nil
+	}
+	return c.set(s, revision)
+}
+
+// changed remembers what was written.
+func (c *catalog) changed(s Settings, revision uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes++
+	c.set(s, revision)
+}
+
+// removed forgets a queue, or makes the next look-up read it again.
+func (c *catalog) removed(q *knownQueue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes++
+	c.drop(q)
+}
+
+func (c *catalog) forget(ns Namespace, name string, before uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q := c.byName[queueName{ns, name}]; q != nil && c.changes == before {
+		c.drop(q)
+	}
+}
+
+// set makes settings the latest of their queue. c.mu is held.
+func (c *catalog) set(s Settings, revision uint64) *knownQueue {
+	read := &readSettings{Settings: s, revision: revision, at: time.Now()}
+	q := c.byNumber[s.Number]
+	if q == nil {
+		if old := c.byName[queueName{s.Namespace, s.Name}]; old != nil {
+			c.drop(old) // another node deleted it, and the name is used anew
+		}
+		q = &knownQueue{ns: s.Namespace, name: s.Name, number: s.Number}
+		q.latest.Store(read)
+		c.byName[queueName{s.Namespace, s.Name}] = q
+		c.byNumber[s.Number] = q
+		return q
+	}
+	q.latest.Store(read)
+	return q
+}
+
+// drop is forgetting. c.mu is held.
+func (c *catalog) drop(q *knownQueue) {
+	if c.byNumber[q.number] == q {
+		delete(c.byNumber, q.number)
+	}
+	if key := (queueName{q.ns, q.name}); c.byName[key] == q {
+		delete(c.byName, key)
+	}
+}
+
+func numberName(n Number) string { return strconv.FormatUint(uint64(n.Own()), 10) }

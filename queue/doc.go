@@ -1,0 +1,38 @@
+// Package queue is posthaste's domain: items, leases, receipts, the broker
+// that queues are used through, and the contract that a store must keep.
+//
+// It imports nothing else of the project. Everything that has an opinion lives
+// here, above the seam: limits, batching, waiting, names, what to bury. A [Store]
+// below it knows order, tokens, counters and atomicity, and nothing else.
+//
+// # The model
+//
+// A partition is a set of items ordered by (available_at, seq), and everything
+// that happens to an item is a move in that order:
+//
+//	state      held  available_at        how it got there
+//	ready      no    <= now              produce; a due time that came; release
+//	scheduled  no    > now               produce with a due time
+//	retrying   no    > now               a settlement that said "later"
+//	leased     yes   > now: the deadline lease
+//	lapsed     yes   <= now              time passed; leasable again, at the tail
+//	behind     no    infinity            an older item of its ordering key lives
+//
+// No job re-queues lapsed leases and none moves due items: time does it. State
+// is derived by [Item.State], never stored.
+//
+// # What is promised
+//
+//   - A produce that returned nil is durable, on stores that say so.
+//   - While a lease is live by the store's clock nobody else holds the item, and
+//     every change needs the token of the item's newest lease.
+//   - An item leaves only by completion, or by an authenticated purge; everything
+//     else ends in a dead-letter queue, with the reason.
+//   - An outcome that is not known is reported as [ErrUnknownOutcome].
+//
+// # What is not
+//
+//   - Exactly-once processing: a consumer that dies after its work and before it
+//     completes sees the item again.
+//   - Order among items that failed, were released late, or lapsed.
+package queue

@@ -1,0 +1,118 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Errors that callers branch on. What wraps them adds the queue's name and the
+// operation, never the word "failed".
+var (
+	// ErrNotFound: no such queue, subscription, item or document in this namespace.
+	ErrNotFound = errors.New("not found")
+	// ErrExists: the name is taken.
+	ErrExists = errors.New("already exists")
+	// ErrRevision: the document changed since it was read; read it again.
+	ErrRevision = errors.New("revision mismatch")
+	// ErrStale: the receipt's lease was settled or the item was leased again.
+	// Nothing was changed.
+	ErrStale = errors.New("stale lease")
+	// ErrMismatch: the idempotency key was used with another body.
+	ErrMismatch = errors.New("idempotency key was used with another body")
+	// ErrAlreadyDead: the item is in a dead-letter queue, where nothing is buried.
+	ErrAlreadyDead = errors.New("already dead")
+	// ErrNotEmpty: the queue still holds items, has a subscription, or is a
+	// dead-letter queue.
+	ErrNotEmpty = errors.New("not empty")
+	// ErrDiskFull: the store takes no new items until there is room. Settling works.
+	ErrDiskFull = errors.New("disk nearly full")
+	// ErrUnavailable: the store cannot answer now, and nothing was done.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrUnknownOutcome: the store could not find out in time whether it was done.
+	// A repeat with the same idempotency key is safe.
+	ErrUnknownOutcome = errors.New("outcome unknown")
+	// ErrShuttingDown: this process takes no new work.
+	ErrShuttingDown = errors.New("shutting down")
+	// ErrClientWaiting: the client has a lease that waits on this queue already; it
+	// may have one at a time.
+	ErrClientWaiting = errors.New("the client waits on this queue already")
+	// ErrNotSupported: a field or method of a later release.
+	ErrNotSupported = errors.New("not supported")
+)
+
+// InvalidError is bad input. Field is the path as the caller spelled it, such as
+// items[3].delay; Reason says what is wrong and what would be right.
+type InvalidError struct {
+	Field  string
+	Reason string
+}
+
+// Error implements error.
+func (e *InvalidError) Error() string {
+	if e.Field == "" {
+		return e.Reason
+	}
+	return e.Field + ": " + e.Reason
+}
+
+// Invalid makes an [InvalidError].
+func Invalid(field, format string, args ...any) error {
+	return &InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// TooLargeError is input over a limit; nothing of it was kept.
+type TooLargeError struct {
+	Field string
+	// Limit and Unit say what would have been taken: 1000 items, 1000000 bytes.
+	Limit int
+	Unit  string
+}
+
+// Error implements error.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%s: over the limit of %d %s", e.Field, e.Limit, e.Unit)
+}
+
+// OverloadedError is work that was refused, not queued; come back later.
+type OverloadedError struct {
+	What       string
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (e *OverloadedError) Error() string {
+	return fmt.Sprintf("overloaded: %s; retry after %s", e.What, e.RetryAfter)
+}
+
+// UnsupportedError names a field or method of a later release.
+type UnsupportedError struct{ What string }
+
+// Error implements error.
+func (e *UnsupportedError) Error() string { return e.What + " is not supported by this release" }
+
+// Is makes errors.Is(err, ErrNotSupported) true.
+func (e *UnsupportedError) Is(target error) bool { return target == ErrNotSupported }
+
+// StaleError names every receipt of a settling call that was refused. The call
+// changed nothing.
+type StaleError struct {
+	// Entries are the indexes of the receipts in the call, with their reasons:
+	// [ErrStale], [ErrNotFound] or [ErrAlreadyDead].
+	Entries map[int]error
+}
+
+// Error implements error.
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("%d of the receipts cannot be settled; nothing of the call was done", len(e.Entries))
+}
+
+// Is makes errors.Is find [ErrStale], and the other reasons that occur.
+func (e *StaleError) Is(target error) bool {
+	for _, reason := range e.Entries {
+		if errors.Is(reason, target) {
+			return true
+		}
+	}
+	return false
+}

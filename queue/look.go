@@ -1,0 +1,239 @@
+package queue
+
+import (
+	"runtime"
+	"slices"
+	"time"
+)
+
+// look is one queue's part in a call of the store.
+type look struct {
+	line   *line
+	takers []*waiter
+	// last is the arrival of the line's last waiter when the look began.
+	last uint64
+
+	result LeaseResult
+	now    time.Time
+	err    error
+	// doomed are, for each taker, how many of its items are not to be given out.
+	doomed []int
+}
+
+// work gives back and looks, in turns, until there is nothing to do.
+func (l *leaser) work() {
+	for yielded := false; ; {
+		looks, returned := l.gather()
+		switch {
+		case len(looks) > 0 || len(returned) > 0:
+			l.b.release(returned)
+			if len(looks) > 0 {
+				l.ask(looks)
+				l.deal(looks)
+			}
+			yielded = false
+		case !yielded:
+			runtime.Gosched() // as batchers do, and why
+			yielded = true
+		case l.rest():
+			return
+		}
+	}
+}
+
+// gather takes what is to be done now.
+func (l *leaser) gather() (looks []*look, returned []Item) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	returned, l.returned = l.returned, nil
+	room := MaxBatchEntries
+	for len(l.marked) > 0 && room > 0 {
+		ln := l.marked[0]
+		var lk *look
+		if len(ln.waiters) > 0 {
+			lk = &look{line: ln, last: ln.waiters[len(ln.waiters)-1].arrival}
+		}
+		for _, w := range ln.waiters[:min(len(ln.waiters), takersPerCall)] {
+			if room -= w.limit; room < 0 && len(lk.takers)+len(looks) > 0 {
+				break
+			}
+			lk.takers = append(lk.takers, w)
+		}
+		if lk != nil && len(lk.takers) == 0 {
+			break // the next call begins with it
+		}
+		ln.marked = false
+		l.marked = slices.Delete(l.marked, 0, 1)
+		if lk == nil {
+			continue
+		}
+		for _, w := range lk.takers {
+			w.looking = true
+		}
+		l.inFlight += len(lk.takers)
+		looks = append(looks, lk)
+	}
+	return looks, returned
+}
+
+// rest ends the loop if there is nothing to do.
+func (l *leaser) rest() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.marked) > 0 || len(l.returned) > 0 {
+		return false
+	}
+	l.working = false
+	if l.idle != nil {
+		close(l.idle)
+		l.idle = nil
+	}
+	return true
+}
+
+// ask makes the call of the store, or the calls, where one for all failed with an
+// error that one queue alone may have caused.
+func (l *leaser) ask(looks []*look) {
+	takers := 0
+	for _, lk := range looks {
+		takers += len(lk.takers)
+	}
+	share := max(bytesPerCall/takers, leastShare)
+	calls := make([]LeaseCall, len(looks))
+	for i, lk := range looks {
+		calls[i] = LeaseCall{Queue: lk.line.queue.number, Takers: make([]Taker, len(lk.takers))}
+		s := lk.line.queue.settings()
+		for j, w := range lk.takers {
+			ttl := w.ttl
+			if ttl == 0 {
+				ttl = s.LeaseTTL
+			}
+			calls[i].Takers[j] = Taker{
+				Limit: w.limit, MaxBytes: min(w.maxBytes, share), TTL: ttl,
+				Owner: w.owner, LapseCounts: !w.push,
+			}
+		}
+	}
+	ctx, cancel := l.b.storeContext()
+	defer cancel()
+	answer, err := l.b.store.Lease(ctx, calls)
+	if err != nil && len(looks) > 1 && isUnforeseen(err) {
+		half := len(looks) / 2
+		l.ask(looks[:half])
+		l.ask(looks[half:])
+		return
+	}
+	err = foldDeadline(ctx, err)
+	for i, lk := range looks {
+		if lk.err = err; err == nil {
+			lk.result, lk.now = answer.Calls[i], answer.Now
+		}
+	}
+}
+
+// deal answers those who got something, or whose time is up, or who cannot be
+// served, and buries what nobody is to see. Who got nothing waits on.
+func (l *leaser) deal(looks []*look) {
+	var doomed []doomedItem
+	for _, lk := range looks {
+		doomed = append(doomed, lk.sortOut()...)
+		// Before anybody has the items: they are not ours any more then.
+		lk.tellDeadlines(l.b.onDue)
+		if lk.result.Corrupt > 0 {
+			l.b.log.Error("items could not be read and were left alone", "queue", lk.line.queue.name, "items", lk.result.Corrupt)
+		}
+	}
+	l.mu.Lock()
+	for _, lk := range looks {
+		l.inFlight -= len(lk.takers)
+		l.serve(lk)
+	}
+	l.mu.Unlock()
+	if _, err := l.b.bury(doomed, Held); err != nil {
+		l.b.log.Warn("items over their limits could not be buried; their leases lapse", "items", len(doomed), "error", err)
+	}
+}
+
+// serve is deal for one queue. l.mu is held.
+func (l *leaser) serve(lk *look) {
+	drained, again := false, lk.err != nil
+	for i, w := range lk.takers {
+		w.looking = false
+		var items []Item
+		if lk.err == nil {
+			items = lk.result.Takers[i]
+			drained = drained || len(items)+lk.doomed[i] == 0
+			again = again || lk.doomed[i] > 0
+		}
+		switch {
+		case w.gone:
+			l.giveBack(items)
+		case lk.err != nil:
+			l.answer(w, LeaseReply{}, lk.err)
+		case len(items) > 0:
+			l.answer(w, LeaseReply{Now: lk.now, Items: items}, nil)
+		case l.draining:
+			l.answer(w, LeaseReply{}, ErrShuttingDown)
+		case w.queue.isDeleted():
+			l.answer(w, LeaseReply{}, errGone(w.queue))
+		case lk.doomed[i] == 0:
+			l.foundNothing(w, lk.now)
+		}
+	}
+	if drained {
+		// Nor was there anything for those who were in line behind the takers.
+		for _, w := range lk.line.waiters {
+			if !w.gone && w.arrival <= lk.last {
+				l.foundNothing(w, lk.now)
+			}
+		}
+	}
+	l.remove(lk.line)
+	// All takers were served, so there may be more.
+	if len(lk.line.waiters) > 0 && (again || !drained) {
+		l.mark(lk.line)
+	}
+}
+
+func (l *leaser) foundNothing(w *waiter, now time.Time) {
+	w.looked = true
+	w.reply.Now = now
+	if w.over {
+		l.answer(w, w.reply, nil)
+	}
+}
+
+// sortOut takes what is over its limits out of the takers' items.
+func (lk *look) sortOut() (doomed []doomedItem) {
+	lk.doomed = make([]int, len(lk.takers))
+	if lk.err != nil {
+		return nil
+	}
+	s := lk.line.queue.settings()
+	for i, w := range lk.takers {
+		items := lk.result.Takers[i]
+		kept := items[:0]
+		for j := range items {
+			it := &items[j]
+			reason := s.reasonToBury(it, w.maxAttempts, lk.now)
+			if reason == "" {
+				kept = append(kept, *it)
+				continue
+			}
+			doomed = append(doomed, doomedItem{key: it.Key, token: it.Token, queue: lk.line.queue, reason: reason})
+		}
+		clear(items[len(kept):])
+		lk.result.Takers[i] = kept
+		lk.doomed[i] = len(items) - len(kept)
+	}
+	return doomed
+}
+
+// tellDeadlines tells when leases will lapse, if nothing happens: once for each taker.
+func (lk *look) tellDeadlines(onDue func(Number, time.Time)) {
+	for _, items := range lk.result.Takers {
+		if len(items) > 0 {
+			onDue(lk.line.queue.number, items[0].AvailableAt)
+		}
+	}
+}

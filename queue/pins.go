@@ -1,0 +1,113 @@
+package queue
+
+import (
+	"context"
+	"sync"
+)
+
+// pins are calls that are about to put items on a queue. A deletion waits for them,
+// and they for it, so that no item is acknowledged on a queue that is gone.
+type pins struct {
+	mu      sync.Mutex
+	count   int
+	deleted bool
+	// closing is there while a deletion decides, and closed when it has.
+	closing chan struct{}
+	// unpinned is closed when the last pin goes while a deletion waits for that.
+	unpinned chan struct{}
+}
+
+// pin keeps a queue from being deleted until unpin. It answers [ErrNotFound] if
+// that has happened already.
+func (p *pins) pin(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		deleted, closing := p.deleted, p.closing
+		if !deleted && closing == nil {
+			p.count++
+			p.mu.Unlock()
+			return nil
+		}
+		p.mu.Unlock()
+		if deleted {
+			return ErrNotFound
+		}
+		select {
+		case <-closing:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tryPin is pin without waiting: false if a deletion decides, or did.
+func (p *pins) tryPin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.deleted || p.closing != nil {
+		return false
+	}
+	p.count++
+	return true
+}
+
+func (p *pins) unpin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count--
+	if p.count == 0 && p.unpinned != nil {
+		close(p.unpinned)
+		p.unpinned = nil
+	}
+}
+
+// pinned is how many calls there are.
+func (p *pins) pinned() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
+}
+
+// isDeleted says that the queue is gone for good.
+func (p *pins) isDeleted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deleted
+}
+
+// close holds up new pins and waits until there are none. Only one call at a time;
+// reopen ends it.
+func (p *pins) close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closing = make(chan struct{})
+	if p.count == 0 {
+		p.mu.Unlock()
+		return nil
+	}
+	unpinned := make(chan struct{})
+	p.unpinned = unpinned
+	p.mu.Unlock()
+	select {
+	case <-unpinned:
+		return nil
+	case <-ctx.Done():
+		p.reopen(false)
+		return ctx.Err()
+	}
+}
+
+// reopen lets those that wait go on, or tells them that the queue is gone.
+func (p *pins) reopen(deleted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deleted = deleted
+	p.unpinned = nil
+	close(p.closing)
+	p.closing = nil
+}
+
+func unpinAll(queues []*knownQueue) {
+	for _, q := range queues {
+		q.unpin()
+	}
+}

@@ -1,0 +1,53 @@
+package queue
+
+import "time"
+
+// Settings are a queue's document.
+type Settings struct {
+	Number    Number
+	Namespace Namespace
+	Name      string
+	// Reference is the owner's note, at most 2,000 bytes.
+	Reference string
+	// LeaseTTL is how long a pull lease lasts, if it does not say.
+	LeaseTTL time.Duration
+	// ExpireTTL runs from an item's first due time; 0 is never.
+	ExpireTTL time.Duration
+	// MaxAttempts is the budget of items without one of their own; -1 is no limit.
+	MaxAttempts int32
+	// MaxRecoveries is how many lapses in a row, without an outcome, make an item
+	// poison.
+	MaxRecoveries int32
+	// Partitions is 1 for now.
+	Partitions int32
+	// DeadQueue receives what is buried; empty means the queue's own, which is made
+	// when first needed.
+	DeadQueue string
+	// DeadLetter says that the queue is somebody's dead-letter queue: nothing in it
+	// is buried.
+	DeadLetter bool
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+// Defaults of [Settings], as the wire contract states them.
+const (
+	DefaultLeaseTTL      = 60 * time.Second
+	DefaultMaxAttempts   = 25
+	DefaultMaxRecoveries = 3
+)
+
+// SettingsUpdate changes the fields that are set and no other.
+type SettingsUpdate struct {
+	Namespace Namespace
+	Name      string
+	// Revision, if not 0, must be the stored one.
+	Revision      uint64
+	Reference     *string
+	LeaseTTL      *time.Duration
+	ExpireTTL     *time.Duration
+	MaxAttempts   *int32
+	MaxRecoveries *int32
+	// DeadQueue, if empty, goes back to the queue's own.
+	DeadQueue *string
+}

@@ -1,0 +1,288 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// settleRequest is one caller's call, with the dead-letter queues it may bury into.
+type settleRequest struct {
+	group SettleGroup
+	dead  []*knownQueue
+}
+
+// Settle ends leases: all of the call's, or none. The answer has the receipts' order.
+//
+// Refused receipts are named by a [*StaleError]; one whose item is in another
+// namespace looks like one whose item never was. Burying in a dead-letter queue is
+// [ErrAlreadyDead], and a retry there has no limit. What is refused without asking
+// the store, is named without what the store would refuse. Queue and partition of
+// the call, if given, must be those of every receipt.
+//
+// Other errors: [InvalidError], for a receipt given twice, too; [TooLargeError];
+// [OverloadedError]; [ErrShuttingDown]; those of [Store]. After [ErrUnknownOutcome]
+// a repeat answers [ErrStale] or [ErrNotFound] if it was done.
+func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error) {
+	if err := b.checkSettle(ctx, &call); err != nil {
+		return nil, err
+	}
+	// The entries that reached their limits while no dead-letter queue was known: with
+	// one they are not answered so again.
+	var needDead []int
+	for {
+		req, err := b.settlements(ctx, &call, needDead)
+		if err != nil {
+			return nil, err
+		}
+		settled, err := b.settles.do(ctx, req, len(req.group.Entries), sizeOfRecords(req.group.Entries))
+		if err != nil {
+			return nil, fmt.Errorf("settle: %w", err)
+		}
+		over := indexesOf(settled, OverLimit)
+		if len(over) == 0 {
+			if err := judge(settled); err != nil {
+				return nil, err
+			}
+			return settled, nil
+		}
+		needDead = append(needDead, over...)
+	}
+}
+
+// checkSettle judges what can be judged without the items.
+func (b *Broker) checkSettle(ctx context.Context, call *SettleCall) error {
+	if len(call.Entries) == 0 {
+		return Invalid("receipts", "none given; want 1 to %d", b.opts.MaxItems)
+	}
+	if len(call.Entries) > b.opts.MaxItems {
+		return &TooLargeError{Field: "receipts", Limit: b.opts.MaxItems, Unit: "receipts"}
+	}
+	receipts := make([]Receipt, len(call.Entries))
+	for i := range call.Entries {
+		receipts[i] = call.Entries[i].Receipt
+		if err := checkEntry(&call.Entries[i]); err != nil {
+			return atEntry("receipts", i, err)
+		}
+	}
+	if err := checkTwice(receipts); err != nil {
+		return err
+	}
+	var refused refusals
+	for i, r := range receipts {
+		if r.Key.Queue.Namespace() != call.Namespace {
+			refused.add(i, ErrNotFound)
+		}
+	}
+	if err := refused.err(); err != nil {
+		return err
+	}
+	return b.checkPlace(ctx, call.Namespace, call.Queue, call.Partition, receipts)
+}
+
+func checkTwice(receipts []Receipt) error {
+	if len(receipts) < 2 {
+		return nil
+	}
+	seen := make(map[Receipt]int, len(receipts))
+	for i, r := range receipts {
+		if first, twice := seen[r]; twice {
+			return Invalid(fmt.Sprintf("receipts[%d]", i), "is the same as receipts[%d]; give each receipt once", first)
+		}
+		seen[r] = i
+	}
+	return nil
+}
+
+// checkPlace judges the queue and the partition that a call names beside receipts.
+func (b *Broker) checkPlace(ctx context.Context, ns Namespace, name string, partition *int32, receipts []Receipt) error {
+	if partition != nil {
+		for i, r := range receipts {
+			if r.Partition != *partition {
+				return Invalid("partition", "is %d, but receipts[%d] is of partition %d", *partition, i, r.Partition)
+			}
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	q, err := b.known.named(ctx, ns, name)
+	if err != nil {
+		return err
+	}
+	for i, r := range receipts {
+		if r.Key.Queue != q.number {
+			return Invalid("queue_name", "is %s, but receipts[%d] is of another queue", name, i)
+		}
+	}
+	return nil
+}
+
+func checkEntry(e *SettleEntry) error {
+	switch e.Outcome {
+	case Complete, Retry, Release, Bury:
+	default:
+		return Invalid("", "has no outcome")
+	}
+	if err := checkDue("retry_at", "delay", e.DueAt, e.Delay); err != nil {
+		return err
+	}
+	if len(e.Reason) > MaxLastError {
+		return Invalid("reason", "is longer than %d bytes", MaxLastError)
+	}
+	if !isStorable(e.Reason) {
+		return Invalid("reason", "is not UTF-8 without NUL")
+	}
+	if e.MaxAttempts < -1 {
+		return Invalid("max_attempts", "is %d; want -1 for no limit, 0 for the queue's, or more", e.MaxAttempts)
+	}
+	return nil
+}
+
+// settlements makes a call into what the store is asked for.
+func (b *Broker) settlements(ctx context.Context, call *SettleCall, needDead []int) (req settleRequest, err error) {
+	defer func() {
+		if err != nil {
+			unpinAll(req.dead)
+		}
+	}()
+	var refused refusals
+	req.group.Entries = make([]Settlement, len(call.Entries))
+	for i := range call.Entries {
+		e := &call.Entries[i]
+		s := &req.group.Entries[i]
+		*s = Settlement{
+			Key: e.Receipt.Key, Token: e.Receipt.Token, Outcome: e.Outcome,
+			DueAt: e.DueAt, Delay: e.Delay, Reason: e.Reason,
+			Last: cleanLast(e.Last), Record: cleanRecord(e.Record),
+		}
+		if e.Outcome != Retry && e.Outcome != Bury {
+			continue
+		}
+		q, err := b.known.numbered(ctx, e.Receipt.Key.Queue)
+		if errors.Is(err, ErrNotFound) {
+			refused.add(i, ErrNotFound)
+			continue
+		}
+		if err != nil {
+			return req, err
+		}
+		settings := q.settings()
+		if settings.DeadLetter {
+			s.Undead = true
+			if e.Outcome == Bury {
+				refused.add(i, ErrAlreadyDead)
+			}
+			continue
+		}
+		s.MaxAttempts = e.MaxAttempts
+		if s.MaxAttempts == 0 {
+			s.MaxAttempts = settings.MaxAttempts
+		}
+		if e.Outcome == Retry && s.Reason == "" {
+			s.Reason = ReasonMaxAttempts
+		}
+		var dead *knownQueue
+		if e.Outcome == Retry && !slices.Contains(needDead, i) {
+			// Most retries do not reach their limit, so the queue is neither read nor
+			// made for them; the store says if it is needed.
+			if dead = b.peekDead(q); dead == nil {
+				continue
+			}
+		} else if dead, err = b.pinDead(ctx, q); err != nil {
+			return req, fmt.Errorf("dead-letter queue of %s: %w", q.name, err)
+		}
+		req.dead = append(req.dead, dead)
+		s.DeadQueue = dead.number
+	}
+	return req, refused.err()
+}
+
+// storeSettle is the settling batcher's call of the store.
+func (b *Broker) storeSettle(ctx context.Context, batch []settleRequest) ([][]Settled, error) {
+	groups := make([]SettleGroup, len(batch))
+	for i := range batch {
+		groups[i] = batch[i].group
+	}
+	answer, err := b.store.Settle(ctx, groups)
+	if err != nil {
+		return nil, err
+	}
+	// Here, not where the caller gets its answer: it may have left.
+	var wakes wakes
+	for i, group := range groups {
+		for j := range group.Entries {
+			s, settled := &group.Entries[j], &answer.Groups[i][j]
+			switch {
+			case settled.Status != Applied || s.Outcome == Complete:
+			case s.Outcome == Bury || settled.Buried:
+				wakes.add(s.DeadQueue)
+			case settled.AvailableAt.After(answer.Now):
+				b.onDue(s.Key.Queue, settled.AvailableAt)
+			default:
+				wakes.add(s.Key.Queue)
+			}
+		}
+	}
+	b.Wake(wakes...)
+	return answer.Groups, nil
+}
+
+// wakes are queues to wake. Runs of the same queue, which are common, count once.
+type wakes []Number
+
+func (w *wakes) add(n Number) {
+	if k := len(*w); k == 0 || (*w)[k-1] != n {
+		*w = append(*w, n)
+	}
+}
+
+func indexesOf(settled []Settled, status SettleStatus) (found []int) {
+	for i := range settled {
+		if settled[i].Status == status {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// judge is nil if everything was applied.
+func judge(settled []Settled) error {
+	var refused refusals
+	for i := range settled {
+		switch settled[i].Status {
+		case Stale:
+			refused.add(i, ErrStale)
+		case Gone:
+			refused.add(i, ErrNotFound)
+		}
+	}
+	return refused.err()
+}
+
+// refusals are receipts with their reasons, by index.
+type refusals map[int]error
+
+func (r *refusals) add(i int, reason error) {
+	if *r == nil {
+		*r = refusals{}
+	}
+	(*r)[i] = reason
+}
+
+func (r refusals) err() error {
+	if len(r) == 0 {
+		return nil
+	}
+	return &StaleError{Entries: r}
+}
+
+func sizeOfRecords(entries []Settlement) (n int) {
+	for i := range entries {
+		if r := entries[i].Record; r != nil {
+			n += len(r.Response) + len(r.Error)
+		}
+	}
+	return n
+}
