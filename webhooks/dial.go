@@ -1,0 +1,263 @@
+package webhooks
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of making a connection; the attempt's deadline may be sooner.
+const (
+	dnsTimeout       = 5 * time.Second
+	connectTimeout   = 30 * time.Second
+	handshakeTimeout = 10 * time.Second
+	// fallbackDelay is the head start of the first address family over the other.
+	fallbackDelay = 300 * time.Millisecond
+	// minAddressTime is what an address gets at least, however many there are.
+	minAddressTime = 2 * time.Second
+	// maxAddresses bounds how many connections one name can make us try.
+	maxAddresses = 16
+)
+
+// dialer makes connections to addresses that the guard permits.
+type dialer struct {
+	guard    *Guard
+	resolver resolver
+	tls      *tls.Config
+}
+
+// resolver is the part of [net.Resolver] that is used.
+type resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// newDialer takes roots to verify endpoints by; nil is the system's.
+func newDialer(guard *Guard, roots *x509.CertPool) *dialer {
+	return &dialer{
+		guard: guard,
+		// Go's own resolver: the C library's reads 127.1 and 0x7f000001 as addresses.
+		resolver: &net.Resolver{PreferGo: true},
+		tls: &tls.Config{
+			MinVersion: tls.VersionTLS12,
+			RootCAs:    roots,
+			NextProtos: []string{"http/1.1"},
+		},
+	}
+}
+
+// dialPlain is a [net/http.Transport.DialContext].
+func (d *dialer) dialPlain(ctx context.Context, _, address string) (net.Conn, error) {
+	ctx, cancel := dialDeadline(ctx)
+	defer cancel()
+	c, err := d.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c}, nil
+}
+
+// dialTLS is a [net/http.Transport.DialTLSContext]. The handshake is made here, so
+// that the counting connection stands above TLS and counts the request's own bytes.
+func (d *dialer) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
+	ctx, cancel := dialDeadline(ctx)
+	defer cancel()
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := d.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	if a := attemptOf(ctx); a != nil {
+		a.handshaking.Store(true)
+	}
+	config := d.tls.Clone()
+	config.ServerName = host
+	secure := tls.Client(raw, config)
+	ctx, cancelHandshake := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancelHandshake()
+	if err := secure.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, &handshakeError{err}
+	}
+	return &conn{Conn: secure}, nil
+}
+
+// dialDeadline bounds a dial. net/http lets dials outlive the request that began
+// them, for the next request's sake; the deadline of ours must hold nevertheless.
+func dialDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a := attemptOf(ctx); a != nil {
+		return context.WithDeadline(ctx, a.deadline)
+	}
+	return context.WithTimeout(ctx, connectTimeout)
+}
+
+func (d *dialer) dial(ctx context.Context, address string) (net.Conn, error) {
+	host, portText, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := d.resolve(ctx, host, uint16(port))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return d.race(ctx, targets)
+}
+
+// resolve returns the permitted addresses of a host, in the resolver's order of
+// preference. If there are none, because all are denied, that is errBlocked.
+func (d *dialer) resolve(ctx context.Context, host string, port uint16) ([]netip.AddrPort, error) {
+	addrs := []netip.Addr{}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		addrs = append(addrs, addr)
+	} else {
+		ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
+		defer cancel()
+		if addrs, err = d.resolver.LookupNetIP(ctx, "ip", host); err != nil {
+			return nil, err
+		}
+	}
+	var targets []netip.AddrPort
+	for _, addr := range addrs {
+		target := netip.AddrPortFrom(addr.Unmap(), port)
+		if !d.guard.Permits(target) {
+			d.guard.refused.Add(1)
+			continue
+		}
+		if targets = append(targets, target); len(targets) == maxAddresses {
+			break
+		}
+	}
+	if len(targets) == 0 {
+		return nil, errBlocked
+	}
+	return targets, nil
+}
+
+// race dials the addresses of the first one's family, and those of the other
+// family a moment later or when the first have failed. It returns when both have
+// ended, with the first connection, or with the first family's error.
+func (d *dialer) race(ctx context.Context, targets []netip.AddrPort) (net.Conn, error) {
+	var first, second []netip.AddrPort
+	for _, t := range targets {
+		if t.Addr().Is4() == targets[0].Addr().Is4() {
+			first = append(first, t)
+		} else {
+			second = append(second, t)
+		}
+	}
+	if len(second) == 0 {
+		return d.inTurn(ctx, first)
+	}
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type outcome struct {
+		conn net.Conn
+		err  error
+	}
+	outcomes := make(chan outcome)
+	running := 0
+	start := func(targets []netip.AddrPort) {
+		running++
+		go func() {
+			c, err := d.inTurn(ctx, targets)
+			outcomes <- outcome{c, err}
+		}()
+	}
+	start(first)
+	headStart := time.NewTimer(fallbackDelay)
+	defer headStart.Stop()
+
+	var winner net.Conn
+	var firstErr error
+	for running > 0 {
+		select {
+		case <-headStart.C:
+			if second != nil && winner == nil {
+				start(second)
+				second = nil
+			}
+		case o := <-outcomes:
+			running--
+			switch {
+			case o.err == nil && winner == nil:
+				winner = o.conn
+				cancel()
+			case o.err == nil:
+				o.conn.Close()
+			case firstErr == nil:
+				firstErr = o.err
+			}
+			if o.err != nil && second != nil && winner == nil {
+				start(second)
+				second = nil
+			}
+		}
+	}
+	if winner != nil {
+		return winner, nil
+	}
+	return nil, firstErr
+}
+
+// inTurn dials one address after the other and gives each a fair share of the time.
+func (d *dialer) inTurn(ctx context.Context, targets []netip.AddrPort) (net.Conn, error) {
+	// The target is an address, so that nothing is resolved again between the
+	// decision and the dial; Control looks at it once more all the same.
+	nd := net.Dialer{ControlContext: d.guard.Control}
+	var first error
+	for i, target := range targets {
+		nd.Timeout = 0
+		if deadline, ok := ctx.Deadline(); ok {
+			nd.Timeout = max(minAddressTime, time.Until(deadline)/time.Duration(len(targets)-i))
+		}
+		c, err := nd.DialContext(ctx, "tcp", target.String())
+		if err == nil {
+			return c, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, first
+}
+
+// handshakeError marks an error of the TLS handshake.
+type handshakeError struct{ err error }
+
+func (e *handshakeError) Error() string { return fmt.Sprintf("TLS handshake: %v", e.err) }
+func (e *handshakeError) Unwrap() error { return e.err }
+
+// conn counts the writes that may have reached the endpoint.
+type conn struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+// Write counts before it writes, so that whoever closes the connection and then
+// sees an unchanged count knows that nothing was, or will be, written.
+func (c *conn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	n, err := c.Conn.Write(p)
+	if n == 0 && err != nil {
+		c.writes.Add(-1)
+	}
+	return n, err
+}

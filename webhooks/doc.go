@@ -1,0 +1,40 @@
+// Package webhooks is one signed HTTP request, the guard that decides where it
+// may go, and the verdict on what came back. Receivers import it as well, to
+// verify what they were sent.
+//
+// # Sending
+//
+// [Sender.Send] makes one attempt and answers with a verdict, never an error: the
+// caller always has something to settle with. An attempt is one POST on the wire.
+// No redirect is followed, no proxy or cookie is used, and nothing of which a byte
+// may have reached the endpoint is sent again. One deadline covers the whole of it.
+// The status line and headers decide; a body that is endless, slow or broken
+// changes nothing about a 2xx.
+//
+// The body is sent as given, byte for byte, and signed as Standard Webhooks 1.0.0
+// lays down: HMAC-SHA256 over id.timestamp.body, one signature for each secret.
+//
+// # The guard
+//
+// [Guard] judges the address that is really dialled, after name resolution, so
+// that a name which resolves differently the next time gains nothing. Everything
+// that is not globally routable is denied unless the operator listed it.
+//
+// # Receiving
+//
+//	verifier, err := webhooks.NewVerifier(os.Getenv("WEBHOOK_SECRET"))
+//	…
+//	body, err := verifier.Read(r, 1<<20, time.Now())
+//	if err != nil {
+//		http.Error(w, err.Error(), http.StatusUnauthorized)
+//		return
+//	}
+//
+// An item is delivered at least once: remember webhook-id for as long as repeats
+// would hurt.
+//
+// # What is not here
+//
+// HTTP/2 towards endpoints, ed25519 signatures and client certificates. Retries,
+// breakers and budgets belong to the caller.
+package webhooks

@@ -1,0 +1,118 @@
+package webhooks
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// maxError bounds [Result.Error], in bytes.
+const maxError = 400
+
+func failure(verdict Verdict, class, text string, took time.Duration) Result {
+	return Result{Verdict: verdict, Class: class, Error: cleanError(class + ": " + text), Duration: took}
+}
+
+// explain turns the error of a round trip into a verdict, a class and a text.
+func (a *attempt) explain(ctx context.Context, err error) (Verdict, string, string) {
+	if ctx.Err() != nil {
+		if cause := context.Cause(ctx); !errors.Is(cause, errDeadline) {
+			return Aborted, ClassCanceled, cause.Error()
+		}
+		return Retryable, a.timeoutClass(), a.timeoutText()
+	}
+	if errors.Is(err, errBlocked) {
+		return Blocked, ClassBlocked, errBlocked.Error()
+	}
+	class, text := a.classify(err)
+	return Retryable, class, text
+}
+
+func (a *attempt) timeoutClass() string {
+	if a.handshaking.Load() && a.conn.Load() == nil {
+		return ClassTLSTimeout
+	}
+	return ClassTimeout
+}
+
+func (a *attempt) timeoutText() string {
+	switch {
+	case a.conn.Load() != nil:
+		return fmt.Sprintf("no answer within %s", a.timeout)
+	case a.handshaking.Load():
+		return fmt.Sprintf("no TLS handshake within %s", a.timeout)
+	default:
+		return fmt.Sprintf("no connection within %s", a.timeout)
+	}
+}
+
+func (a *attempt) classify(err error) (class, text string) {
+	var (
+		handshake *handshakeError
+		dns       *net.DNSError
+		op        *net.OpError
+	)
+	switch {
+	case errors.As(err, &handshake):
+		return a.classifyHandshake(handshake.err)
+	case errors.As(err, &dns):
+		// Without the address of the name server, which the whole text has.
+		return ClassDNS, fmt.Sprintf("look up %s: %s", dns.Name, dns.Err)
+	case errors.As(err, &op) && op.Op == "dial":
+		return classifyDial(op), err.Error()
+	case a.conn.Load() == nil:
+		return ClassUnreachable, err.Error()
+	case a.unsent():
+		return ClassClosedBeforeWrite, "the endpoint closed the connection"
+	case strings.Contains(err.Error(), "server response headers exceeded"):
+		// net/http has no value for it to compare with.
+		return ClassTooLargeHeaders, fmt.Sprintf("more than %d bytes of headers", maxHeaderAnswer)
+	case !a.answered.Load(), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return ClassResetAfterWrite, "the connection ended without an answer"
+	default:
+		return ClassBadResponse, err.Error()
+	}
+}
+
+func (a *attempt) classifyHandshake(err error) (class, text string) {
+	var record tls.RecordHeaderError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return ClassTLSTimeout, fmt.Sprintf("no TLS handshake within %s", min(a.timeout, handshakeTimeout))
+	case errors.As(err, &record):
+		return ClassTLS, "the endpoint does not speak TLS on this port"
+	default:
+		return ClassTLS, err.Error()
+	}
+}
+
+func classifyDial(op *net.OpError) string {
+	switch {
+	case op.Timeout():
+		return ClassTimeout
+	case errors.Is(op, syscall.ECONNREFUSED):
+		return ClassRefused
+	case errors.Is(op, syscall.ECONNRESET):
+		return ClassReset
+	default:
+		return ClassUnreachable
+	}
+}
+
+// cleanError makes a text fit for logs, terminals and databases, whatever an
+// endpoint put into it.
+func cleanError(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, text)
+	return clip(text, maxError)
+}
