@@ -1,0 +1,62 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/subscriptions"
+)
+
+// Broker is how queues are used; see [queue.Broker] for what its methods promise.
+type Broker interface {
+	Produce(ctx context.Context, call queue.ProduceCall) ([]queue.Produced, error)
+	Lease(ctx context.Context, p queue.LeaseParams) (queue.LeaseReply, error)
+	Settle(ctx context.Context, call queue.SettleCall) ([]queue.Settled, error)
+	Extend(ctx context.Context, ns queue.Namespace, name string, entries []queue.ExtendEntry) ([]queue.Extended, error)
+	Stats(ctx context.Context, ns queue.Namespace, name string) (queue.QueueStats, error)
+
+	CreateQueue(ctx context.Context, s queue.Settings) (queue.Settings, error)
+	UpdateQueue(ctx context.Context, u queue.SettingsUpdate) (queue.Settings, error)
+	Queue(ctx context.Context, ns queue.Namespace, name string) (queue.Settings, uint64, error)
+	Queues(ctx context.Context, ns queue.Namespace, pivot string, limit int) ([]queue.Settings, error)
+	DeleteQueue(ctx context.Context, ns queue.Namespace, name string, force bool) error
+	QueueName(ctx context.Context, n queue.Number) (string, error)
+	Items(ctx context.Context, q queue.ItemsQuery) (queue.ListPage, error)
+
+	// Drain ends the waits of leases with [queue.ErrShuttingDown].
+	Drain()
+}
+
+// Subscriptions is who is pushed to; see [subscriptions.Service].
+type Subscriptions interface {
+	Create(ctx context.Context, p subscriptions.CreateParams) (subscriptions.Subscription, error)
+	Get(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
+	List(ctx context.Context, ns queue.Namespace, after string, limit int) ([]subscriptions.Subscription, error)
+	Update(ctx context.Context, p subscriptions.UpdateParams) (subscriptions.Subscription, error)
+	Delete(ctx context.Context, ns queue.Namespace, name string) error
+	Pause(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
+	Resume(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
+	Enable(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
+}
+
+var (
+	_ Broker        = (*queue.Broker)(nil)
+	_ Subscriptions = (*subscriptions.Service)(nil)
+)
+
+// LaneState is what the push loop of a subscription does now.
+type LaneState struct {
+	// Window is how many requests may run, InFlight how many do.
+	Window   int
+	InFlight int
+	// Breaker is closed, open or half-open; BreakerUntil, if not zero, is when an
+	// open one probes.
+	Breaker      string
+	BreakerUntil time.Time
+	// PausedUntil, if not zero, is how long the endpoint asked us to wait.
+	PausedUntil time.Time
+	// LastError is the newest failure, empty if there was none.
+	LastError   string
+	LastErrorAt time.Time
+}

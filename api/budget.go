@@ -1,0 +1,26 @@
+package api
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// budget bounds the bytes of request bodies that are in memory at one time, so
+// that many large calls are refused instead of filling it.
+type budget struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// take reserves n bytes or answers [queue.OverloadedError].
+func (b *budget) take(n int64) error {
+	if b.used.Add(n) > b.limit {
+		b.used.Add(-n)
+		return &queue.OverloadedError{What: "bytes of request bodies", RetryAfter: time.Second}
+	}
+	return nil
+}
+
+func (b *budget) give(n int64) { b.used.Add(-n) }

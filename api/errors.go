@@ -1,0 +1,193 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/posthaste-io/posthaste/api/v1"
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// Errors of the interface itself.
+var (
+	// ErrForbidden: the principal may not do this.
+	ErrForbidden = errors.New("forbidden")
+
+	errNoSuchMethod = errors.New("no such method")
+	errSlowBody     = errors.New("the body did not arrive in time")
+)
+
+// mediaTypeError is a body that is not read, or an answer that is not written.
+type mediaTypeError struct{ reason string }
+
+func (e *mediaTypeError) Error() string { return e.reason }
+
+// verbError is a path that exists, asked for in another way.
+type verbError struct{ allow string }
+
+func (e *verbError) Error() string { return "this path takes " + e.allow }
+
+// refusedError is a settling call that was refused, with what to say of each of
+// its receipts.
+type refusedError struct {
+	stale *queue.StaleError
+	// paths are where the caller wrote the receipts: ids[3].
+	paths   []string
+	results []*v1.Settled
+}
+
+func (e *refusedError) Error() string { return e.stale.Error() }
+func (e *refusedError) Unwrap() error { return e.stale }
+
+// failure is the answer to an error.
+type failure struct {
+	status int
+	// word is code_text.
+	word    string
+	message string
+	details map[string]string
+	// retryAfter, if not 0, goes into Retry-After, in whole seconds.
+	retryAfter time.Duration
+	// allow goes into Allow.
+	allow string
+	// results are those of a settling call.
+	results []*v1.Settled
+}
+
+// sentinels maps what is told by errors.Is; failureOf knows the errors that carry
+// more. The messages say what to do. cause adds what happened, for errors that
+// callers made and that name only what they named; what went wrong within is
+// logged, not told.
+var sentinels = []struct {
+	err        error
+	status     int
+	word       string
+	message    string
+	cause      bool
+	retryAfter time.Duration
+}{
+	{err: errNoSuchMethod, status: http.StatusNotFound, word: "no_such_method", message: "there is no such method; calls are POST /v1/<method>, such as /v1/queue.produce"},
+	{err: errSlowBody, status: http.StatusRequestTimeout, word: "request_timeout", message: "the body did not arrive in time; nothing was done, send it again"},
+	{err: ErrForbidden, status: http.StatusForbidden, word: "forbidden", message: "the caller may not do this", cause: true},
+
+	{err: queue.ErrAlreadyDead, status: http.StatusConflict, word: "already_dead", message: "the item is in a dead-letter queue, where nothing is buried; complete, retry or release it"},
+	{err: queue.ErrStale, status: http.StatusConflict, word: "stale_lease", message: "the lease was settled, or the item was leased again; nothing was done"},
+	{err: queue.ErrClientWaiting, status: http.StatusConflict, word: "client_waiting", message: "a request of this client_id waits on this queue already; let it end, or use another client_id"},
+	{err: queue.ErrExists, status: http.StatusConflict, word: "already_exists", message: "the name is taken", cause: true},
+	{err: queue.ErrRevision, status: http.StatusConflict, word: "revision_mismatch", message: "it was changed in between; read it again and repeat", cause: true},
+	{err: queue.ErrMismatch, status: http.StatusConflict, word: "idempotency_mismatch", message: "the idempotency key was used with another item; use a new key for a new item"},
+	{err: queue.ErrNotEmpty, status: http.StatusConflict, word: "not_empty", message: "it is in use; empty it, delete its subscription, or use force", cause: true},
+	{err: queue.ErrNotFound, status: http.StatusNotFound, word: "not_found", message: "there is none of that name; create it first, or check the spelling", cause: true},
+	{err: queue.ErrNotSupported, status: http.StatusBadRequest, word: "not_supported", message: "a later release will support this", cause: true},
+
+	{err: queue.ErrDiskFull, status: http.StatusInsufficientStorage, word: "disk_full", message: "the disk is nearly full, so no new items are taken; leasing and settling work", retryAfter: 10 * time.Second},
+	{err: queue.ErrUnknownOutcome, status: http.StatusServiceUnavailable, word: "unknown_outcome", message: "whether it was done is not known; repeat it, with the same idempotency keys if it has some", retryAfter: time.Second},
+	{err: queue.ErrShuttingDown, status: http.StatusServiceUnavailable, word: "shutting_down", message: "this server is stopping; nothing was done, repeat it", retryAfter: time.Second},
+	{err: queue.ErrUnavailable, status: http.StatusServiceUnavailable, word: "store_unavailable", message: "the store cannot answer now; nothing was done, repeat it later", retryAfter: 2 * time.Second},
+	// A context can end while a batch is on its way, so nothing better can be said.
+	{err: context.DeadlineExceeded, status: http.StatusServiceUnavailable, word: "unknown_outcome", message: "the time was up before the answer came, and whether it was done is not known; repeat it, with the same idempotency keys if it has some", retryAfter: time.Second},
+	{err: context.Canceled, status: http.StatusServiceUnavailable, word: "unknown_outcome", message: "the request was given up before the answer came, and whether it was done is not known", retryAfter: time.Second},
+}
+
+// failureOf is the one place that turns errors into answers.
+func failureOf(err error) failure {
+	if e, ok := errors.AsType[*queue.InvalidError](err); ok {
+		return failure{
+			status: http.StatusBadRequest, word: "invalid", message: e.Error(),
+			details: map[string]string{"field": e.Field, "reason": e.Reason},
+		}
+	}
+	if e, ok := errors.AsType[*queue.TooLargeError](err); ok {
+		return failure{
+			status: http.StatusRequestEntityTooLarge, word: "too_large", message: e.Error() + "; nothing of the call was kept",
+			details: map[string]string{"field": e.Field, "limit": strconv.Itoa(e.Limit), "unit": e.Unit},
+		}
+	}
+	if e, ok := errors.AsType[*queue.OverloadedError](err); ok {
+		return failure{
+			status: http.StatusTooManyRequests, word: "overloaded",
+			message:    "too much waits already (" + e.What + "); nothing was done, repeat it later",
+			retryAfter: max(e.RetryAfter, time.Second),
+		}
+	}
+	if e, ok := errors.AsType[*refusedError](err); ok {
+		return failureOfRefused(e)
+	}
+	if e, ok := errors.AsType[*mediaTypeError](err); ok {
+		return failure{status: http.StatusUnsupportedMediaType, word: "unsupported_media_type", message: e.reason}
+	}
+	if e, ok := errors.AsType[*verbError](err); ok {
+		return failure{status: http.StatusMethodNotAllowed, word: "method_not_allowed", message: e.Error(), allow: e.allow}
+	}
+	for _, s := range sentinels {
+		if !errors.Is(err, s.err) {
+			continue
+		}
+		f := failure{status: s.status, word: s.word, message: s.message, retryAfter: s.retryAfter}
+		if s.cause {
+			f.message = fmt.Sprintf("%v: %s", err, s.message)
+		}
+		if e, ok := errors.AsType[*queue.MismatchError](err); ok {
+			f.details = map[string]string{"field": fmt.Sprintf("items[%d].idempotency_key", e.Index)}
+		}
+		return f
+	}
+	return failure{
+		status: http.StatusInternalServerError, word: "internal",
+		message: "something went wrong that nobody foresaw; the log has it under the request id",
+	}
+}
+
+// failureOfRefused names every receipt that was refused, and why.
+func failureOfRefused(e *refusedError) failure {
+	f := failure{status: http.StatusConflict, word: wordOf(queue.ErrAlreadyDead), results: e.results}
+	f.details = make(map[string]string, len(e.stale.Entries))
+	for i, reason := range e.stale.Entries {
+		word := wordOf(reason)
+		if word != f.word {
+			f.word = wordOf(queue.ErrStale)
+		}
+		if i < len(e.paths) {
+			f.details[e.paths[i]] = word
+		}
+	}
+	f.message = e.Error() + "; repeat it without them, details and results name them"
+	return f
+}
+
+// wordOf returns the code_text of an error of the table.
+func wordOf(err error) string {
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			return s.word
+		}
+	}
+	return "internal"
+}
+
+// header writes what the failure has for headers.
+func (f *failure) header(h http.Header) {
+	if f.retryAfter > 0 {
+		seconds := (f.retryAfter + time.Second - 1) / time.Second
+		h.Set("Retry-After", strconv.Itoa(int(seconds)))
+	}
+	if f.allow != "" {
+		h.Set("Allow", f.allow)
+	}
+}
+
+// body returns the failure as a message.
+func (f *failure) body() proto.Message {
+	if f.results != nil {
+		return &v1.SettleReply{
+			Code: int32(f.status), CodeText: f.word, Message: f.message, Details: f.details, Results: f.results,
+		}
+	}
+	return &v1.Reply{Code: int32(f.status), CodeText: f.word, Message: f.message, Details: f.details}
+}

@@ -1,0 +1,196 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// Answers have this long to be taken by the client. A deadline of the whole server
+// would begin before a long poll and cut its answer.
+const answerTimeout = 30 * time.Second
+
+// exchange is one request and its answer, and what the log will say of them.
+type exchange struct {
+	s       *Server
+	w       http.ResponseWriter
+	r       *http.Request
+	control *http.ResponseController
+	codec   codec
+	start   time.Time
+
+	// id is the request's, the client's or ours.
+	id string
+	// method is the call's name or the path's pattern, never the path itself.
+	method string
+	// noun says what name is of: queue or subscription.
+	noun string
+	name string
+	// items is how many items or receipts the call was about.
+	items int
+	// quiet is for what probes ask every few seconds: only trouble is worth a line.
+	quiet bool
+	// status is 0 until the answer is written.
+	status int
+	word   string
+	// cause is what the answer is about, if it is a failure.
+	cause error
+	stack []byte
+}
+
+// exchange makes a handler of f, which must answer.
+func (s *Server) exchange(method string, f func(*exchange)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{
+			s: s, w: w, r: r, control: http.NewResponseController(w),
+			codec: messageJSON, start: time.Now(), id: requestID(r), method: method,
+		}
+		w.Header().Set("X-Request-Id", x.id)
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		defer x.end()
+		f(x)
+	}
+}
+
+// end turns a panic into an answer, if there is none yet, and writes the line.
+func (x *exchange) end() {
+	if p := recover(); p != nil {
+		if p == http.ErrAbortHandler {
+			panic(p)
+		}
+		x.stack = debug.Stack()
+		if err := fmt.Errorf("panic: %v", p); x.status == 0 {
+			x.fail(err)
+		} else {
+			x.cause = err
+		}
+	}
+	x.log()
+}
+
+// log writes one line: no payloads, no keys, no paths or queries.
+func (x *exchange) log() {
+	level := slog.LevelInfo
+	switch {
+	case x.r.Context().Err() != nil && x.stack == nil:
+		// The client went, and nobody has to act: a long poll that is given up is one.
+	case x.quiet && x.status < http.StatusBadRequest:
+		level = slog.LevelDebug
+	case x.status == http.StatusInternalServerError || x.stack != nil:
+		level = slog.LevelError
+	case x.status > http.StatusInternalServerError:
+		level = slog.LevelWarn
+	}
+	if ctx := x.r.Context(); x.s.log.Enabled(ctx, level) {
+		x.s.log.LogAttrs(ctx, level, "request", x.attributes()...)
+	}
+}
+
+func (x *exchange) attributes() []slog.Attr {
+	attrs := make([]slog.Attr, 0, 9)
+	attrs = append(
+		attrs,
+		slog.String("method", x.method),
+		slog.Int("status", x.status),
+		slog.String("code_text", x.word),
+		slog.String("duration", time.Since(x.start).Round(time.Microsecond).String()),
+		slog.String("request_id", x.id),
+	)
+	if x.name != "" {
+		attrs = append(attrs, slog.String(x.noun, clip(x.name)))
+	}
+	if x.items > 0 {
+		attrs = append(attrs, slog.Int("items", x.items))
+	}
+	if x.cause != nil {
+		attrs = append(attrs, slog.Any("error", x.cause))
+	}
+	if x.stack != nil {
+		attrs = append(attrs, slog.String("stack", string(x.stack)))
+	}
+	return attrs
+}
+
+// fail answers an error.
+func (x *exchange) fail(err error) {
+	f := failureOf(err)
+	x.cause = err
+	f.header(x.w.Header())
+	// Whoever cannot be answered is gone.
+	_ = x.reply(f.status, f.word, f.body(), false)
+}
+
+// reply writes a message as the answer. With flush it returns only when the bytes
+// were handed to the connection, or with the error that says that they were not.
+func (x *exchange) reply(status int, word string, m proto.Message, flush bool) error {
+	buf := answers.Get().(*[]byte)
+	body := x.codec.append((*buf)[:0], m)
+	if cap(body) <= maxPooled {
+		defer func() {
+			*buf = body
+			answers.Put(buf)
+		}()
+	}
+	return x.write(status, word, x.codec.mediaType(), body, flush)
+}
+
+func (x *exchange) write(status int, word, mediaType string, body []byte, flush bool) error {
+	x.status, x.word = status, word
+	h := x.w.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	// Not every writer has deadlines; those without one are tests.
+	_ = x.control.SetWriteDeadline(time.Now().Add(answerTimeout))
+	x.w.WriteHeader(status)
+	if _, err := x.w.Write(body); err != nil {
+		return err
+	}
+	if !flush {
+		return nil
+	}
+	if err := context.Cause(x.r.Context()); err != nil {
+		return err
+	}
+	return x.control.Flush()
+}
+
+const maxRequestID = 128
+
+// requestID takes the client's id, if it is one that a log can hold, or makes one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	if id == "" || len(id) > maxRequestID || !isVisible(id) {
+		return queue.NewID().String()
+	}
+	return id
+}
+
+// isVisible says whether s has only visible ASCII characters, no space.
+func isVisible(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// clip bounds what logs and answers repeat of the input.
+func clip(s string) string {
+	const longest = 200
+	if len(s) <= longest {
+		return s
+	}
+	return s[:longest] + "…"
+}

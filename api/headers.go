@@ -1,0 +1,144 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/posthaste-io/posthaste/api/wirejson"
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// The headers of our own that a request can have, in canonical spelling.
+const (
+	headerKind          = "Posthaste-Kind"
+	headerDelay         = "Posthaste-Delay"
+	headerEnqueueAt     = "Posthaste-Enqueue-At"
+	headerForward       = "Posthaste-Forward-"
+	headerIdempotency   = "Idempotency-Key"
+	headerHop           = "Webhook-Hop"
+	headerTrace         = "Traceparent"
+	headerPrefix        = "Posthaste-"
+	headerLaterOrdering = "Posthaste-Ordering-Key"
+	headerLaterSpace    = "Posthaste-Namespace"
+)
+
+// pushed are the headers that a push of ours carries. A call may come from such a
+// push, whose endpoint is this server or another one; they say nothing about it.
+var pushed = map[string]bool{
+	"Posthaste-Queue": true, "Posthaste-Subscription": true, headerKind: true,
+	"Posthaste-Attempt": true, "Posthaste-Max-Attempts": true, "Posthaste-Enqueued-At": true,
+	"Posthaste-Reference": true, "Posthaste-Retry-Reason": true, "Posthaste-Previous-Status": true,
+	"Posthaste-Receipt": true, "Posthaste-Lease-Deadline": true,
+}
+
+// headerInfo is what the headers of a request say of its items.
+type headerInfo struct {
+	trace string
+	hop   int32
+	// The rest is read for raw items only.
+	kind      string
+	delay     time.Duration
+	enqueueAt time.Time
+	key       string
+	forward   map[string]string
+}
+
+// readHeaders judges the headers of a call. Raw items have their attributes there;
+// a message has them within, so they are refused rather than ignored.
+func readHeaders(h http.Header, raw bool) (headerInfo, error) {
+	info := headerInfo{trace: traceparent(h.Get(headerTrace))}
+	var err error
+	if info.hop, err = readHop(h); err != nil {
+		return info, err
+	}
+	for name, values := range h {
+		ours := strings.HasPrefix(name, headerPrefix)
+		if !ours && name != headerIdempotency {
+			continue
+		}
+		switch {
+		case name == headerLaterOrdering, name == headerLaterSpace, name == headerIdempotency && !raw:
+			return info, &queue.UnsupportedError{What: "header " + name}
+		case !raw && pushed[name]:
+		case !raw:
+			return info, queue.Invalid(clip(name), "is not read with a message; put it into the item")
+		default:
+			if err := info.readAttribute(name, values); err != nil {
+				return info, err
+			}
+		}
+	}
+	return info, nil
+}
+
+// readAttribute reads a header that is an attribute of a raw item.
+func (info *headerInfo) readAttribute(name string, values []string) (err error) {
+	if len(values) > 1 && !pushed[name] || len(values) > 1 && name == headerKind {
+		return queue.Invalid(clip(name), "is given twice")
+	}
+	value := values[0]
+	switch name {
+	case headerKind:
+		info.kind = value
+	case headerDelay:
+		info.delay, err = parseDuration(name, value, 0, maxDelay)
+	case headerEnqueueAt:
+		if info.enqueueAt, err = wirejson.ParseInstant(value); err != nil {
+			return queue.Invalid(name, "%q is %v", clip(value), err)
+		}
+	case headerIdempotency:
+		if value == "" {
+			return queue.Invalid(name, "is empty")
+		}
+		info.key = value
+	default:
+		forward, ok := strings.CutPrefix(name, headerForward)
+		switch {
+		case ok && forward != "":
+			if info.forward == nil {
+				info.forward = make(map[string]string)
+			}
+			info.forward[forward] = value
+		case !pushed[name]:
+			return queue.Invalid(clip(name), "is no header that this server knows")
+		}
+	}
+	return err
+}
+
+func readHop(h http.Header) (int32, error) {
+	values := h.Values(headerHop)
+	if len(values) == 0 {
+		return 0, nil
+	}
+	hop, err := strconv.ParseUint(values[0], 10, 31)
+	if err != nil || len(values) > 1 {
+		return 0, queue.Invalid("webhook-hop", "wants one whole number")
+	}
+	if hop >= queue.MaxHop {
+		return 0, queue.Invalid("webhook-hop", "%d pushes led to this call, which looks like a loop; want less than %d", hop, queue.MaxHop)
+	}
+	return int32(hop), nil
+}
+
+// traceparent returns a W3C trace context that can be continued, or nothing: the
+// recommendation has a broken one ignored.
+func traceparent(s string) string {
+	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-01")
+	if len(s) != length || s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" {
+		return ""
+	}
+	for i := range len(s) {
+		c := s[i]
+		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return ""
+		}
+	}
+	const zeros = "00000000000000000000000000000000"
+	if strings.ContainsRune(s[3:35], '-') || strings.ContainsRune(s[36:52], '-') || s[3:35] == zeros || s[36:52] == zeros[:16] {
+		return ""
+	}
+	return s
+}

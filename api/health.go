@@ -1,0 +1,90 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/go-chi/chi/v5"
+)
+
+// Check is one thing that must be well for the server to take work.
+type Check struct {
+	// Name is a word for programs: store.
+	Name string
+	// Err is nil while it is well. Its text is shown.
+	Err error
+}
+
+// health is the answer of /health and, in short, of /readyz.
+type health struct {
+	// Status is ok, stopping or failing.
+	Status  string        `json:"status"`
+	Version string        `json:"version,omitempty"`
+	Checks  []healthCheck `json:"checks,omitempty"`
+}
+
+type healthCheck struct {
+	Name  string `json:"name"`
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"`
+}
+
+func (s *Server) healthRoutes(r chi.Router) {
+	routes := map[string]func(*exchange){
+		// Alive says only that requests are answered: whoever restarts what is not alive
+		// would make a sick store worse.
+		"/livez":  func(x *exchange) { x.health(http.StatusOK, health{Status: "ok"}) },
+		"/readyz": func(x *exchange) { x.ready(false) },
+		"/health": func(x *exchange) { x.ready(true) },
+	}
+	for path, f := range routes {
+		h := s.exchange(path[1:], f)
+		r.Get(path, h)
+		r.Head(path, h)
+	}
+}
+
+// ready answers 200 if the server takes work, and 503 otherwise.
+func (x *exchange) ready(whole bool) {
+	answer, status := health{Status: "ok"}, http.StatusOK
+	for _, c := range x.s.ready() {
+		check := healthCheck{Name: c.Name, OK: c.Err == nil}
+		if c.Err != nil {
+			check.Error = c.Err.Error()
+			answer.Status, status = "failing", http.StatusServiceUnavailable
+		}
+		answer.Checks = append(answer.Checks, check)
+	}
+	if x.s.draining.Load() {
+		answer.Status, status = "stopping", http.StatusServiceUnavailable
+	}
+	if whole {
+		answer.Version = x.s.version
+	}
+	x.health(status, answer)
+}
+
+func (x *exchange) health(status int, h health) {
+	x.quiet = true
+	body, err := json.Marshal(h)
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	// Whoever cannot be answered is gone.
+	_ = x.write(status, h.Status, "application/json", body, false)
+}
+
+// Admin is the handler of the admin listener, which only operators reach: health
+// and profiles.
+func (s *Server) Admin() http.Handler {
+	r := chi.NewRouter()
+	s.healthRoutes(r)
+	r.HandleFunc("/debug/pprof/*", pprof.Index)
+	r.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	r.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	r.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	r.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return r
+}

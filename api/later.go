@@ -1,0 +1,37 @@
+package api
+
+import "github.com/posthaste-io/posthaste/api/wirejson"
+
+// What the interface names and this release does not have. It is refused as
+// not_supported, so that nobody believes that it works. A release that brings one
+// takes it out here.
+
+// laterFields are fields by the message that will have them.
+var laterFields = wirejson.Later{
+	"posthaste.v1.Produce": {"ordering_key", "target", "on_done"},
+	// What a consumer can say of an item that is done is kept with ended items.
+	"posthaste.v1.Complete":          {"result"},
+	"posthaste.v1.QueuesListRequest": {"namespace"},
+	"posthaste.v1.QueueInfo":         {"namespace", "retry", "pause", "keep_ended", "storage", "quotas"},
+	"posthaste.v1.Subscription": {
+		"topic", "rate", "filter", "format", "defer", "defer_timeout", "max_deferred", "batch", "log", "auth", "on_done",
+	},
+	"posthaste.v1.RetryPolicy": {"disable_after"},
+}
+
+// laterMethods are calls.
+var laterMethods = []string{
+	"queue.clear", "queue.reload", "queue.redrive",
+	"queues.pause", "queues.resume",
+	"storage/items.import", "storage/items.delete",
+	"items.info", "items.wait", "items.cancel",
+	"topics.create", "topics.list", "topics.info", "topics.update", "topics.delete",
+	"subscriptions.rotate_secret", "subscriptions.test",
+	"attempts.list",
+	"schedules.create", "schedules.list", "schedules.info", "schedules.update", "schedules.delete",
+	"schedules.pause", "schedules.resume", "schedules.trigger", "schedules.preview",
+	"namespaces.create", "namespaces.list", "namespaces.info", "namespaces.update", "namespaces.delete",
+	"apikeys.create", "apikeys.list", "apikeys.info", "apikeys.update", "apikeys.delete",
+	"roles.create", "roles.list", "roles.info", "roles.update", "roles.delete",
+	"audit.list",
+}

@@ -1,0 +1,163 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// method describes a call to the wrapper that serves it. Q is the request, P the
+// reply, both as messages of api/v1.
+type method[Q, P any] struct {
+	name string
+	// bytes bounds the body.
+	bytes int64
+	// noun says what target returns: queue or subscription.
+	noun string
+	// target returns the name that the call is about.
+	target func(Q) string
+	// optional says that the target may be left out.
+	optional bool
+	// slack is how much longer than its timeout a call may take that ends by itself.
+	slack time.Duration
+	do    func(ctx context.Context, c *call, q Q) (P, error)
+}
+
+// call is what a method needs to know beside the message.
+type call struct {
+	namespace queue.Namespace
+	// timeout is what the caller asked for, or the default.
+	timeout time.Duration
+	// trace and hop are about the request that carries the call.
+	trace string
+	hop   int32
+	// items is how many items or receipts the call was about, for the log.
+	items int
+	// unsent, if set, is told that the answer did not reach the connection.
+	unsent func()
+}
+
+// message is a pointer to a generated struct.
+type message[T any] interface {
+	*T
+	proto.Message
+}
+
+// register serves a method under its name.
+func register[T any, Q message[T], P proto.Message](s *Server, m method[Q, P]) {
+	s.router.Post("/v1/"+m.name, s.exchange(m.name, func(x *exchange) {
+		x.noun = m.noun
+		if err := serve[T](x, m); err != nil {
+			x.fail(err)
+		}
+	}))
+}
+
+// serve does for a call what every call needs.
+func serve[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P]) error {
+	principal, err := x.admit()
+	if err != nil {
+		return err
+	}
+	info, err := readHeaders(x.r.Header, false)
+	if err != nil {
+		return err
+	}
+	request, err := requestCodec(x.r.Header.Get("Content-Type"))
+	if err != nil {
+		return err
+	}
+	if x.codec, err = replyCodec(x.r.Header.Get("Accept"), request); err != nil {
+		x.codec = request
+		return err
+	}
+
+	q := Q(new(T))
+	reserved, err := x.decode(request, q, m.bytes)
+	if err != nil {
+		return err
+	}
+	defer x.s.bodies.give(reserved)
+	x.name = m.target(q)
+	if x.name != "" || !m.optional {
+		if err := queue.CheckReference(m.field(), x.name); err != nil {
+			return err
+		}
+	}
+	if err := x.s.access.Allow(principal, m.name, x.name); err != nil {
+		return err
+	}
+	c := &call{namespace: principal.Namespace, trace: info.trace, hop: info.hop}
+	if c.timeout, err = requestTimeout(q); err != nil {
+		return err
+	}
+
+	ctx, cancel := context.WithTimeout(x.r.Context(), c.timeout+m.slack)
+	defer cancel()
+	p, err := m.do(ctx, c, q)
+	x.items = c.items
+	if err != nil {
+		return err
+	}
+	if err := x.reply(http.StatusOK, "ok", p, c.unsent != nil); err != nil && c.unsent != nil {
+		x.cause = err
+		c.unsent()
+	}
+	return nil
+}
+
+// field is the name of the field that target reads.
+func (m *method[Q, P]) field() string {
+	if m.noun == "queue" {
+		return "queue_name"
+	}
+	return "name"
+}
+
+// admit refuses what no call may be, before anything of it is read.
+func (x *exchange) admit() (Principal, error) {
+	if x.r.RequestURI != "" && x.r.RequestURI[0] != '/' {
+		return Principal{}, queue.Invalid("", "the request line must name a path, not a whole URL")
+	}
+	if x.r.URL.RawQuery != "" || x.r.URL.ForceQuery {
+		return Principal{}, queue.Invalid("", "query strings are not read: parameters go into the body, keys into the Authorization header")
+	}
+	if x.s.origins.Check(x.r) != nil {
+		return Principal{}, ErrForbidden
+	}
+	return x.s.access.Identify(x.r)
+}
+
+// decode reads the body into a message. It returns how many bytes of the budget
+// the caller has to give back.
+func (x *exchange) decode(request codec, m proto.Message, limit int64) (reserved int64, err error) {
+	buf := getBuffer()
+	defer putBuffer(buf)
+	if reserved, err = x.readBody(buf, limit); err != nil {
+		return 0, err
+	}
+	if err := request.decode(buf.Bytes(), m); err != nil {
+		x.s.bodies.give(reserved)
+		return 0, err
+	}
+	return reserved, nil
+}
+
+// Bounds of request_timeout.
+const (
+	minRequestTimeout     = 10 * time.Millisecond
+	maxRequestTimeout     = 15 * time.Minute
+	defaultRequestTimeout = time.Minute
+)
+
+func requestTimeout(q any) (time.Duration, error) {
+	timed, ok := q.(interface{ GetRequestTimeout() string })
+	if !ok || timed.GetRequestTimeout() == "" {
+		return defaultRequestTimeout, nil
+	}
+	return parseDuration("request_timeout", timed.GetRequestTimeout(), minRequestTimeout, maxRequestTimeout)
+}

@@ -1,0 +1,193 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	v1 "github.com/posthaste-io/posthaste/api/v1"
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/webhooks"
+)
+
+func (s *Server) queueRoutes() {
+	register(s, method[*v1.ProduceRequest, *v1.ProduceReply]{
+		name: "queue.produce", bytes: s.limits.ItemCall,
+		noun: "queue", target: (*v1.ProduceRequest).GetQueueName,
+		do: s.produce,
+	})
+	register(s, method[*v1.LeaseRequest, *v1.LeaseReply]{
+		name: "queue.lease", bytes: s.limits.Call, slack: leaseSlack,
+		noun: "queue", target: (*v1.LeaseRequest).GetQueueName,
+		do: s.lease,
+	})
+	register(s, method[*v1.StatsRequest, *v1.StatsReply]{
+		name: "queue.stats", bytes: s.limits.Call,
+		noun: "queue", target: (*v1.StatsRequest).GetQueueName,
+		do: s.stats,
+	})
+}
+
+func (s *Server) produce(ctx context.Context, c *call, q *v1.ProduceRequest) (*v1.ProduceReply, error) {
+	c.items = len(q.GetItems())
+	if c.items == 0 {
+		return nil, queue.Invalid("items", "is empty; want 1 to 1,000 items")
+	}
+	items := make([]queue.ProduceItem, c.items)
+	for i, it := range q.GetItems() {
+		if err := readItem(&items[i], i, it); err != nil {
+			return nil, err
+		}
+		items[i].Trace, items[i].Hop = c.trace, c.hop
+	}
+	produced, err := s.broker.Produce(ctx, queue.ProduceCall{Namespace: c.namespace, Queue: q.GetQueueName(), Items: items})
+	if err != nil {
+		return nil, err
+	}
+	return s.produceReply(http.StatusOK, produced), nil
+}
+
+func (s *Server) produceReply(status int32, produced []queue.Produced) *v1.ProduceReply {
+	p := &v1.ProduceReply{
+		Code: status, CodeText: "ok", Durable: s.durable,
+		Items: make([]*v1.Produced, len(produced)),
+	}
+	for i, it := range produced {
+		p.Items[i] = &v1.Produced{ItemId: it.ID.String(), Duplicate: it.Duplicate}
+	}
+	return p
+}
+
+// readItem takes an item from the wire. What a producer may say is the broker's to
+// judge; here is judged what only the wire has, texts of times,
+// and which headers a push may carry.
+func readItem(to *queue.ProduceItem, i int, it *v1.Produce) (err error) {
+	to.Content = queue.Content{
+		Kind: it.GetKind(), Encoding: it.GetEncoding(), Reference: it.GetReference(),
+		Headers: it.GetHeaders(), Payload: it.GetBytes(),
+	}
+	if it.Bytes == nil {
+		to.Payload = []byte(it.GetUtf8())
+	}
+	to.IdempotencyKey = it.GetIdempotencyKey()
+	to.MaxAttempts = it.GetMaxAttempts()
+	if len(to.Headers) > 0 {
+		if err := webhooks.CheckHeaders(to.Headers); err != nil {
+			return queue.Invalid(entry("items", i, "headers"), "%v", err)
+		}
+	}
+	if at := it.GetEnqueueAt(); at != nil {
+		if it.GetDelay() != "" {
+			return queue.Invalid(entry("items", i, "delay"), "goes without enqueue_at; give one of them")
+		}
+		to.DueAt = at.AsTime()
+	}
+	if text := it.GetDelay(); text != "" {
+		if to.Delay, err = parseDuration(entry("items", i, "delay"), text, 0, maxDelay); err != nil {
+			return err
+		}
+	}
+	if text := it.GetExpireTimeout(); text != "" {
+		to.ExpireTTL, err = parseDuration(entry("items", i, "expire_timeout"), text, 1, forever)
+	}
+	return err
+}
+
+// produceRaw takes a body of any type as one item, with its attributes in headers.
+func (x *exchange) produceRaw() {
+	if err := x.serveRaw(); err != nil {
+		x.fail(rawPath(err))
+	}
+}
+
+func (x *exchange) serveRaw() error {
+	s := x.s
+	x.noun, x.name = "queue", chi.URLParam(x.r, "queue")
+	principal, err := x.admit()
+	if err != nil {
+		return err
+	}
+	if err := queue.CheckReference("queue", x.name); err != nil {
+		return err
+	}
+	if err := s.access.Allow(principal, x.method, x.name); err != nil {
+		return err
+	}
+	info, err := readHeaders(x.r.Header, true)
+	if err != nil {
+		return err
+	}
+	item, err := rawItem(info, x.r.Header)
+	if err != nil {
+		return err
+	}
+	// Not a pooled buffer: the store gets its bytes as the payload.
+	var body bytes.Buffer
+	reserved, err := x.readBody(&body, s.limits.Payload)
+	if err != nil {
+		return err
+	}
+	defer s.bodies.give(reserved)
+	item.Payload = body.Bytes()
+
+	ctx, cancel := context.WithTimeout(x.r.Context(), defaultRequestTimeout)
+	defer cancel()
+	produced, err := s.broker.Produce(ctx, queue.ProduceCall{
+		Namespace: principal.Namespace, Queue: x.name, Items: []queue.ProduceItem{item},
+	})
+	if err != nil {
+		return err
+	}
+	x.items = 1
+	status := http.StatusCreated
+	if produced[0].Duplicate {
+		status = http.StatusOK
+	}
+	// The item is kept, whether or not its producer hears of it.
+	_ = x.reply(status, "ok", s.produceReply(int32(status), produced), false)
+	return nil
+}
+
+func rawItem(info headerInfo, h http.Header) (queue.ProduceItem, error) {
+	item := queue.ProduceItem{
+		Content: queue.Content{
+			Kind: info.kind, Encoding: h.Get("Content-Type"), Headers: info.forward,
+			Trace: info.trace, Hop: info.hop,
+		},
+		DueAt: info.enqueueAt, Delay: info.delay, IdempotencyKey: info.key,
+	}
+	if !item.DueAt.IsZero() && h.Get(headerDelay) != "" {
+		return item, queue.Invalid(headerDelay, "goes without %s; give one of them", headerEnqueueAt)
+	}
+	if len(info.forward) > 0 {
+		if err := webhooks.CheckHeaders(info.forward); err != nil {
+			return item, queue.Invalid(headerForward+"*", "%v", err)
+		}
+	}
+	return item, nil
+}
+
+// rawNames are the places where a raw item's producer wrote what the broker judges.
+var rawNames = map[string]string{
+	"items[0].kind": headerKind, "items[0].encoding": "Content-Type",
+	"items[0].delay": headerDelay, "items[0].enqueue_at": headerEnqueueAt,
+	"items[0].idempotency_key": headerIdempotency, "items[0].headers": headerForward + "*",
+	"items[0].bytes": "body", "items[0]": "body",
+}
+
+// rawPath gives an error the path that a raw item's producer knows.
+func rawPath(err error) error {
+	if e, ok := errors.AsType[*queue.InvalidError](err); ok {
+		if name, known := rawNames[e.Field]; known {
+			return &queue.InvalidError{Field: name, Reason: e.Reason}
+		}
+	}
+	if e, ok := errors.AsType[*queue.TooLargeError](err); ok && strings.HasPrefix(e.Field, "items[0]") {
+		return &queue.TooLargeError{Field: "body", Limit: e.Limit, Unit: e.Unit}
+	}
+	return err
+}

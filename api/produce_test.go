@@ -1,0 +1,213 @@
+package api_test
+
+import (
+	"bytes"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/posthaste-io/posthaste/api"
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+func TestProduce_HandsItemsToTheBroker(t *testing.T) {
+	t.Parallel()
+	e := setup(t, func(o *api.Options) { o.Durable = true })
+	var got queue.ProduceCall
+	first, second := queue.NewID(), queue.NewID()
+	e.broker.produce = func(c queue.ProduceCall) ([]queue.Produced, error) {
+		got = c
+		return []queue.Produced{{ID: first}, {ID: second, Duplicate: true}, {}, {}}, nil
+	}
+	body := `{"queue_name":"orders","request_timeout":"5s","items":[
+		{"kind":"k","encoding":"text/plain","reference":"r","bytes":"AP8=","idempotency_key":"i","headers":{"X-A":"1"},"max_attempts":-1,"delay":"90s","expire_timeout":"1h"},
+		{"utf8":"grün","enqueue_at":"2030-01-31T08:00:00+02:00"},
+		{"bytes":"","utf8":"ignored"},
+		{}]}`
+	a := e.do(request("/v1/queue.produce", strings.NewReader(body), "Traceparent", trace, "Webhook-Hop", "4")).want(200, "ok")
+	a.is(first.String(), "items", 0, "item_id")
+	a.is(false, "items", 0, "duplicate")
+	a.is(second.String(), "items", 1, "item_id")
+	a.is(true, "items", 1, "duplicate")
+	a.is(true, "durable")
+
+	item := func(c queue.Content) queue.ProduceItem {
+		c.Trace, c.Hop = trace, 4
+		return queue.ProduceItem{Content: c}
+	}
+	one := item(queue.Content{Kind: "k", Encoding: "text/plain", Reference: "r", Headers: map[string]string{"X-A": "1"}, Payload: []byte{0, 0xff}})
+	one.IdempotencyKey, one.MaxAttempts, one.Delay, one.ExpireTTL = "i", -1, 90*time.Second, time.Hour
+	two := item(queue.Content{Payload: []byte("grün")})
+	two.DueAt = time.Date(2030, 1, 31, 6, 0, 0, 0, time.UTC)
+	want := queue.ProduceCall{
+		Namespace: queue.DefaultNamespace, Queue: "orders",
+		Items: []queue.ProduceItem{one, two, item(queue.Content{Payload: []byte{}}), item(queue.Content{Payload: []byte{}})},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestProduce_SaysThatMemoryIsNotDurable(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.broker.produce = accept
+	e.call("queue.produce", `{"queue_name":"q","items":[{}]}`).want(200, "ok").is(false, "durable")
+}
+
+func TestProduce_NamesTheFieldThatIsWrong(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.broker.produce = accept
+	for item, want := range map[string][2]string{
+		`{"delay":"soon"}`: {"items[1].delay", "not a duration"},
+		`{"delay":"-1s"}`:  {"items[1].delay", "out of range"},
+		`{"delay":"1s","enqueue_at":"2030-01-31T08:00:00Z"}`: {"items[1].delay", "one of them"},
+		`{"headers":{"Host":"a"}}`:                           {"items[1].headers", "reserved"},
+		`{"expire_timeout":"0s"}`:                            {"items[1].expire_timeout", "too short"},
+		`{"max_attempts":1e309}`:                             {"items[1].max_attempts", "whole number"},
+	} {
+		e.call("queue.produce", `{"queue_name":"q","items":[{},`+item+`]}`).invalid(want[0], want[1])
+	}
+	for _, field := range []string{"ordering_key", "target", "on_done"} {
+		e.call("queue.produce", `{"queue_name":"q","items":[{"`+field+`":"x"}]}`).want(400, "not_supported")
+	}
+	e.call("queue.produce", `{"queue_name":"q"}`).invalid("items", "is empty")
+	e.call("queue.produce", `{"items":[{}]}`).invalid("queue_name", "missing")
+	e.call("queue.produce", `{"queue_name":"q","items":[`+strings.Repeat("{},", 1000)+`{}]}`).want(413, "too_large")
+}
+
+func TestProduce_APastDueTimeIsTheBrokers(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.broker.produce = accept
+	e.call("queue.produce", `{"queue_name":"q","items":[{"enqueue_at":"1970-01-01T00:00:00Z"}]}`).want(200, "ok")
+}
+
+func TestProduce_LoopsEnd(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.broker.produce = accept
+	for _, path := range []string{"/v1/queue.produce", "/v1/produce/q"} {
+		body := func() *strings.Reader { return strings.NewReader(`{"queue_name":"q","items":[{}]}`) }
+		if a := e.do(request(path, body(), "webhook-hop", "4")); a.status >= 300 {
+			t.Errorf("%s: the fourth hop: got %d", path, a.status)
+		}
+		for hop, reason := range map[string]string{"5": "loop", "2147483647": "loop", "-1": "whole number", "x": "whole number", "": "whole number", "99999999999": "whole number"} {
+			e.do(request(path, body(), "webhook-hop", hop)).invalid("webhook-hop", reason)
+		}
+		e.do(request(path, body(), "webhook-hop", "1", "webhook-hop", "1")).invalid("webhook-hop", "one")
+	}
+}
+
+func TestProduce_KeepsOnlyATraceThatCanBeContinued(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	var got string
+	e.broker.produce = func(c queue.ProduceCall) ([]queue.Produced, error) {
+		got = c.Items[0].Trace
+		return accept(c)
+	}
+	for given, want := range map[string]string{
+		trace: trace, "": "", "x": "",
+		strings.ToUpper(trace):                                                                 "",
+		strings.Replace(trace, "00-", "ff-", 1):                                                "",
+		strings.Replace(trace, "b7ad6b7169203331", "0000000000000000", 1):                      "",
+		strings.Replace(trace, "0af7651916cd43dd8448eb211c80319c", strings.Repeat("0", 32), 1): "",
+		strings.Replace(trace, "0af7", "0a-7", 1):                                              "",
+		trace + "-more": "",
+	} {
+		e.do(request("/v1/produce/q", nil, "Traceparent", given)).want(201, "ok")
+		if got != want {
+			t.Errorf("%q: got %q, want %q", given, got, want)
+		}
+	}
+}
+
+func TestRawProduce_TakesAnyBytesAsTheyAre(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	var got []byte
+	e.broker.produce = func(c queue.ProduceCall) ([]queue.Produced, error) {
+		got = c.Items[0].Payload
+		return accept(c)
+	}
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	for _, payload := range [][]byte{{}, {0}, []byte("\xff\xfe"), []byte(`{"a":`), every, bytes.Repeat(every, 1_000_000/256)} {
+		e.do(request("/v1/produce/orders", bytes.NewReader(payload))).want(201, "ok")
+		if !bytes.Equal(got, payload) {
+			t.Errorf("%d bytes were changed: %.20q became %.20q", len(payload), payload, got)
+		}
+	}
+}
+
+func TestI01_RawProduceTakesAPayloadToTheByte(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.broker.produce = accept
+	e.do(request("/v1/produce/orders", bytes.NewReader(make([]byte, 1_000_000)))).want(201, "ok")
+	e.do(request("/v1/produce/orders", bytes.NewReader(make([]byte, 1_000_001)))).want(413, "too_large").is("body", "details", "field")
+	e.do(request("/v1/produce/orders", struct{ *bytes.Buffer }{bytes.NewBuffer(make([]byte, 1_000_001))})).want(413, "too_large")
+}
+
+func TestRawProduce_ReadsAttributesFromHeaders(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	var got queue.ProduceCall
+	e.broker.produce = func(c queue.ProduceCall) ([]queue.Produced, error) {
+		got = c
+		return []queue.Produced{{ID: queue.NewID(), Duplicate: c.Items[0].IdempotencyKey == "known"}}, nil
+	}
+	e.do(request("/v1/produce/orders", strings.NewReader("x"),
+		"Content-Type", "text/csv; header=present", "Idempotency-Key", "known", "Posthaste-Kind", "k",
+		"posthaste-delay", "90s", "posthaste-forward-x-tenant", "t1", "Traceparent", trace, "Webhook-Hop", "1",
+		// A push that led to this call says more of itself.
+		"Posthaste-Queue", "other", "Posthaste-Attempt", "3", "Posthaste-Receipt", "r")).
+		want(200, "ok").is(true, "items", 0, "duplicate")
+	want := queue.ProduceCall{Namespace: queue.DefaultNamespace, Queue: "orders", Items: []queue.ProduceItem{{
+		Content: queue.Content{
+			Kind: "k", Encoding: "text/csv; header=present", Headers: map[string]string{"X-Tenant": "t1"},
+			Trace: trace, Hop: 1, Payload: []byte("x"),
+		},
+		Delay: 90 * time.Second, IdempotencyKey: "known",
+	}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	e.do(request("/v1/produce/orders", nil, "Posthaste-Enqueue-At", "2030-01-31T08:00:00Z")).want(201, "ok")
+	if at := got.Items[0].DueAt; !at.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) {
+		t.Errorf("due at %s", at)
+	}
+}
+
+func TestRawProduce_NamesTheHeaderThatIsWrong(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.broker.produce = accept
+	send := func(headers ...string) answer { return e.do(request("/v1/produce/orders", nil, headers...)) }
+	send("Posthaste-Delay", "soon").invalid("Posthaste-Delay", "not a duration")
+	send("Posthaste-Delay", "1s", "Posthaste-Delay", "2s").invalid("Posthaste-Delay", "twice")
+	send("Posthaste-Delay", "0s", "Posthaste-Enqueue-At", "2030-01-31T08:00:00Z").invalid("Posthaste-Delay", "one of them")
+	send("Posthaste-Enqueue-At", "tomorrow").invalid("Posthaste-Enqueue-At", "RFC 3339")
+	send("Posthaste-Dealy", "1s").invalid("Posthaste-Dealy", "no header that this server knows")
+	send("Posthaste-Forward-Host", "1").invalid("Posthaste-Forward-*", "reserved")
+	send("Posthaste-Forward-", "1").invalid("Posthaste-Forward-", "no header that this server knows")
+	send("Posthaste-Kind", "a", "Posthaste-Kind", "b").invalid("Posthaste-Kind", "twice")
+	send("Idempotency-Key", "").invalid("Idempotency-Key", "empty")
+	send("Posthaste-Ordering-Key", "x").want(http.StatusBadRequest, "not_supported")
+	send("Posthaste-Namespace", "x").want(http.StatusBadRequest, "not_supported")
+
+	for field, name := range map[string]string{"items[0].kind": "Posthaste-Kind", "items[0].encoding": "Content-Type", "items[0].headers": "Posthaste-Forward-*"} {
+		e.broker.produce = func(queue.ProduceCall) ([]queue.Produced, error) { return nil, queue.Invalid(field, "is too long") }
+		send().invalid(name, "is too long")
+	}
+	e.broker.produce = nil
+	send().want(http.StatusNotFound, "not_found")
+}

@@ -1,0 +1,179 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	v1 "github.com/posthaste-io/posthaste/api/v1"
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+func (s *Server) queuesRoutes() {
+	register(s, method[*v1.QueueInfo, *v1.Reply]{
+		name: "queues.create", bytes: s.limits.Call,
+		noun: "queue", target: (*v1.QueueInfo).GetQueueName,
+		do: s.createQueue,
+	})
+	register(s, method[*v1.QueueInfo, *v1.Reply]{
+		name: "queues.update", bytes: s.limits.Call,
+		noun: "queue", target: (*v1.QueueInfo).GetQueueName,
+		do: s.updateQueue,
+	})
+	register(s, method[*v1.QueuesListRequest, *v1.QueuesListReply]{
+		name: "queues.list", bytes: s.limits.Call,
+		noun: "queue", target: noTarget[*v1.QueuesListRequest], optional: true,
+		do: s.listQueues,
+	})
+	register(s, method[*v1.QueuesInfoRequest, *v1.QueueInfo]{
+		name: "queues.info", bytes: s.limits.Call,
+		noun: "queue", target: (*v1.QueuesInfoRequest).GetQueueName,
+		do: s.queueInfo,
+	})
+	register(s, method[*v1.QueuesDeleteRequest, *v1.Reply]{
+		name: "queues.delete", bytes: s.limits.Call,
+		noun: "queue", target: (*v1.QueuesDeleteRequest).GetQueueName,
+		do: s.deleteQueue,
+	})
+}
+
+// noTarget is for calls about all of them.
+func noTarget[Q any](Q) string { return "" }
+
+// done answers calls that return nothing.
+func done(err error) (*v1.Reply, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &v1.Reply{Code: http.StatusOK, CodeText: "ok"}, nil
+}
+
+// queueDurations are the durations of a queue's settings; nil ones were not given.
+type queueDurations struct {
+	lease, expire *time.Duration
+}
+
+// checkQueueInfo judges what only the wire has.
+func checkQueueInfo(q *v1.QueueInfo) (d queueDurations, err error) {
+	if q.GetRequestedPartitions() > 1 {
+		return d, &queue.UnsupportedError{What: "requested_partitions above 1"}
+	}
+	if q.GetRequestedPartitions() < 0 {
+		return d, queue.Invalid("requested_partitions", "is negative")
+	}
+	if d.lease, err = optionalDuration("lease_timeout", q.GetLeaseTimeout(), time.Millisecond); err != nil {
+		return d, err
+	}
+	d.expire, err = optionalDuration("expire_timeout", q.GetExpireTimeout(), 0)
+	return d, err
+}
+
+func (s *Server) createQueue(ctx context.Context, c *call, q *v1.QueueInfo) (*v1.Reply, error) {
+	d, err := checkQueueInfo(q)
+	if err != nil {
+		return nil, err
+	}
+	if q.GetRevision() != "" {
+		return nil, queue.Invalid("revision", "is for updates; a new queue has none")
+	}
+	settings := queue.Settings{
+		Namespace: c.namespace, Name: q.GetQueueName(), Reference: q.GetReference(),
+		MaxAttempts: q.GetMaxAttempts(), MaxRecoveries: q.GetMaxRecoveries(),
+		Partitions: q.GetRequestedPartitions(), DeadQueue: q.GetDeadQueue(),
+	}
+	if d.lease != nil {
+		settings.LeaseTTL = *d.lease
+	}
+	if d.expire != nil {
+		settings.ExpireTTL = *d.expire
+	}
+	_, err = s.broker.CreateQueue(ctx, settings)
+	return done(err)
+}
+
+func (s *Server) updateQueue(ctx context.Context, c *call, q *v1.QueueInfo) (*v1.Reply, error) {
+	d, err := checkQueueInfo(q)
+	if err != nil {
+		return nil, err
+	}
+	update := queue.SettingsUpdate{
+		Namespace: c.namespace, Name: q.GetQueueName(),
+		Reference: q.Reference, LeaseTTL: d.lease, ExpireTTL: d.expire,
+		MaxAttempts: given(q.GetMaxAttempts()), MaxRecoveries: given(q.GetMaxRecoveries()),
+		DeadQueue: q.DeadQueue,
+	}
+	if update.Revision, err = revision(q.GetRevision()); err != nil {
+		return nil, err
+	}
+	_, err = s.broker.UpdateQueue(ctx, update)
+	return done(err)
+}
+
+// given is nil for a zero value, which stands for a field that was left out.
+func given[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func (s *Server) listQueues(ctx context.Context, c *call, q *v1.QueuesListRequest) (*v1.QueuesListReply, error) {
+	limit, err := pageLimit(q.GetLimit())
+	if err != nil {
+		return nil, err
+	}
+	pivot, field := q.GetPivot(), "pivot"
+	if q.GetCursor() != "" {
+		pivot, field = q.GetCursor(), "cursor"
+	}
+	if pivot != "" {
+		if err := queue.CheckReference(field, pivot); err != nil {
+			return nil, err
+		}
+	}
+	// One more than wanted: it is the pivot of the next page.
+	found, err := s.broker.Queues(ctx, c.namespace, pivot, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	p := new(v1.QueuesListReply)
+	if len(found) > limit {
+		p.Cursor = found[limit].Name
+		found = found[:limit]
+	}
+	c.items = len(found)
+	for i := range found {
+		p.Items = append(p.Items, queueInfo(&found[i], 0))
+	}
+	return p, nil
+}
+
+func (s *Server) queueInfo(ctx context.Context, c *call, q *v1.QueuesInfoRequest) (*v1.QueueInfo, error) {
+	settings, revision, err := s.broker.Queue(ctx, c.namespace, q.GetQueueName())
+	if err != nil {
+		return nil, err
+	}
+	return queueInfo(&settings, revision), nil
+}
+
+func queueInfo(s *queue.Settings, revision uint64) *v1.QueueInfo {
+	info := &v1.QueueInfo{
+		QueueName: s.Name, CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt),
+		DeadQueue: given(s.DeadQueue), Reference: given(s.Reference),
+		LeaseTimeout: formatDuration(s.LeaseTTL), MaxAttempts: s.MaxAttempts,
+		RequestedPartitions: s.Partitions, MaxRecoveries: s.MaxRecoveries,
+		Revision: formatRevision(revision),
+	}
+	if s.ExpireTTL > 0 {
+		info.ExpireTimeout = formatDuration(s.ExpireTTL)
+	}
+	for i := range s.Partitions {
+		info.Partitions = append(info.Partitions, &v1.Partition{Partition: i})
+	}
+	return info
+}
+
+func (s *Server) deleteQueue(ctx context.Context, c *call, q *v1.QueuesDeleteRequest) (*v1.Reply, error) {
+	return done(s.broker.DeleteQueue(ctx, c.namespace, q.GetQueueName(), q.GetForce()))
+}

@@ -1,0 +1,153 @@
+package api
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// Options are what a server is made of. Broker and Subscriptions must be set.
+type Options struct {
+	Broker        Broker
+	Subscriptions Subscriptions
+	// Lane tells what the push loop of a subscription does, and false if this
+	// process has none. Nil knows of none.
+	Lane func(ns queue.Namespace, name string) (LaneState, bool)
+	// Access, if nil, is [OpenAccess].
+	Access Access
+	// Durable says whether what was produced survives a crash and power loss.
+	Durable bool
+	Version string
+	// Ready is asked by /readyz and /health; it may be called at any time and must
+	// not block. Nil has nothing to check.
+	Ready  func() []Check
+	Logger *slog.Logger
+	Limits Limits
+}
+
+// Limits bound requests, in bytes; zero values take the defaults.
+type Limits struct {
+	// Call bounds bodies of calls: 256,000.
+	Call int64
+	// ItemCall bounds bodies of calls that carry items: 5,000,000.
+	ItemCall int64
+	// Payload bounds a raw item: 1,000,000.
+	Payload int64
+	// Bodies bounds all bodies that are in memory at one time: 256 MiB.
+	Bodies int64
+}
+
+func (l Limits) withDefaults() Limits {
+	l.Call = cmp.Or(l.Call, 256_000)
+	l.ItemCall = cmp.Or(l.ItemCall, 5_000_000)
+	l.Payload = cmp.Or(l.Payload, 1_000_000)
+	l.Bodies = cmp.Or(l.Bodies, 256<<20)
+	return l
+}
+
+// Server answers requests. Safe for concurrent use.
+type Server struct {
+	broker  Broker
+	subs    Subscriptions
+	lane    func(queue.Namespace, string) (LaneState, bool)
+	access  Access
+	durable bool
+	version string
+	ready   func() []Check
+	log     *slog.Logger
+	limits  Limits
+	bodies  budget
+	origins *http.CrossOriginProtection
+	router  chi.Router
+
+	draining atomic.Bool
+}
+
+// New returns a server.
+func New(o Options) *Server {
+	s := &Server{
+		broker: o.Broker, subs: o.Subscriptions, lane: o.Lane, access: o.Access,
+		durable: o.Durable, version: o.Version, ready: o.Ready, log: o.Logger,
+		limits: o.Limits.withDefaults(),
+		// Until callers have keys, any web page that a browser on this machine shows
+		// could call a server on loopback.
+		origins: http.NewCrossOriginProtection(),
+		router:  chi.NewRouter(),
+	}
+	s.bodies.limit = s.limits.Bodies
+	if s.lane == nil {
+		s.lane = func(queue.Namespace, string) (LaneState, bool) { return LaneState{}, false }
+	}
+	if s.access == nil {
+		s.access = OpenAccess{}
+	}
+	if s.ready == nil {
+		s.ready = func() []Check { return nil }
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.routes()
+	return s
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
+
+// Drain begins the end: /readyz answers 503, long polls answer at once, and
+// connections are closed after their next answer. It returns at once; calls that
+// run go on, and http.Server.Shutdown waits for them.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	s.broker.Drain()
+}
+
+func (s *Server) routes() {
+	s.queueRoutes()
+	s.settleRoutes()
+	s.queuesRoutes()
+	s.storageRoutes()
+	s.subscriptionRoutes()
+	s.router.Post("/v1/produce/{queue}", s.exchange("produce", (*exchange).produceRaw))
+	for _, name := range laterMethods {
+		s.router.Post("/v1/"+name, s.exchange(name, func(x *exchange) {
+			x.fail(&queue.UnsupportedError{What: "method " + name})
+		}))
+	}
+	s.healthRoutes(s.router)
+	s.router.NotFound(s.exchange("unknown", func(x *exchange) { x.fail(errNoSuchMethod) }))
+	s.router.MethodNotAllowed(s.exchange("unknown", func(x *exchange) { x.fail(&verbError{allow: x.allowed()}) }))
+}
+
+// allowed are the verbs of the request's path.
+func (x *exchange) allowed() string {
+	if len(x.r.URL.Path) >= 4 && x.r.URL.Path[:4] == "/v1/" {
+		return http.MethodPost
+	}
+	return "GET, HEAD"
+}
+
+// NewHTTPServer returns a server for a handler of this package that holds out
+// against slow and greedy clients.
+func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		// The HTTP server takes this deadline off when the body was read, so it cuts no
+		// long poll. A WriteTimeout would: the handlers set theirs when they answer.
+		ReadTimeout:    30 * time.Second,
+		IdleTimeout:    60 * time.Second,
+		MaxHeaderBytes: 32 << 10,
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: 100},
+		// OPTIONS * is answered like any other unknown path.
+		DisableGeneralOptionsHandler: true,
+		// What clients do wrong on the line is nothing that an operator must act on.
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}

@@ -1,0 +1,118 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "github.com/posthaste-io/posthaste/api/v1"
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+func (s *Server) storageRoutes() {
+	list := func(name string, states ...queue.State) {
+		register(s, method[*v1.ItemsListRequest, *v1.ItemsListReply]{
+			name: name, bytes: s.limits.Call,
+			noun: "queue", target: (*v1.ItemsListRequest).GetQueueName,
+			do: func(ctx context.Context, c *call, q *v1.ItemsListRequest) (*v1.ItemsListReply, error) {
+				return s.listItems(ctx, c, q, states)
+			},
+		})
+	}
+	list("storage/items.list")
+	list("storage/scheduled.list", queue.Scheduled, queue.Retrying)
+}
+
+func (s *Server) listItems(ctx context.Context, c *call, q *v1.ItemsListRequest, states []queue.State) (*v1.ItemsListReply, error) {
+	query := queue.ItemsQuery{Namespace: c.namespace, Queue: q.GetQueueName(), States: states, Cursor: q.GetCursor()}
+	var err error
+	if query.Limit, err = pageLimit(q.GetLimit()); err != nil {
+		return nil, err
+	}
+	if q.GetPartition() != 0 {
+		return nil, queue.Invalid("partition", "is %d; the queue has only partition 0", q.GetPartition())
+	}
+	if q.GetPivot() != "" && q.GetCursor() == "" {
+		if query.From, err = queue.ParseID(q.GetPivot()); err != nil {
+			return nil, queue.Invalid("pivot", "%v", err)
+		}
+	}
+	return s.itemPages(ctx, c, query)
+}
+
+// Items are listed with their payloads, so a page ends early rather than fill the
+// memory: it is read in steps, and the one that passes listBytes is the last.
+const (
+	listStep  = 50
+	listBytes = 4_000_000
+)
+
+func (s *Server) itemPages(ctx context.Context, c *call, query queue.ItemsQuery) (*v1.ItemsListReply, error) {
+	p := new(v1.ItemsListReply)
+	names := make(map[queue.Number]string)
+	for size, left := 0, query.Limit; ; {
+		query.Limit = min(left, listStep)
+		page, err := s.broker.Items(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			it := &page.Items[i]
+			size += it.Size()
+			m := storedItem(it, page.Now)
+			if it.Dead != nil {
+				if m.Dead.Queue, err = s.queueName(ctx, it.Dead.From, names); err != nil {
+					return nil, err
+				}
+			}
+			p.Items = append(p.Items, m)
+		}
+		c.items = len(p.Items)
+		p.Cursor = page.Next
+		left -= len(page.Items)
+		if page.Next == "" || left <= 0 || size > listBytes {
+			return p, nil
+		}
+		query.Cursor = page.Next
+	}
+}
+
+// queueName returns the name of a queue, empty if it was deleted; known remembers.
+func (s *Server) queueName(ctx context.Context, n queue.Number, known map[queue.Number]string) (string, error) {
+	if name, ok := known[n]; ok {
+		return name, nil
+	}
+	name, err := s.broker.QueueName(ctx, n)
+	if err != nil && !errors.Is(err, queue.ErrNotFound) {
+		return "", err
+	}
+	known[n] = name
+	return name, nil
+}
+
+func storedItem(it *queue.Item, now time.Time) *v1.Item {
+	state := it.State(now)
+	m := &v1.Item{
+		Id: it.ID.String(), SourceId: it.SourceID,
+		IsLeased:       it.Held,
+		ExpireDeadline: stamp(it.ExpiresAt), DeadDeadline: stamp(it.ExpiresAt),
+		CreatedAt: stamp(it.CreatedAt), UpdatedAt: stamp(it.UpdatedAt),
+		Attempts: it.Attempts, MaxAttempts: it.MaxAttempts,
+		Reference: it.Reference, Encoding: it.Encoding, Kind: it.Kind,
+		Payload: it.Payload, Deliveries: it.Deliveries, Headers: it.Headers,
+		Recoveries: it.Recoveries, State: state.String(),
+	}
+	switch state {
+	case queue.Leased, queue.Lapsed:
+		m.LeaseDeadline = stamp(it.AvailableAt)
+	case queue.Scheduled, queue.Retrying:
+		m.EnqueueAt = stamp(it.AvailableAt)
+	}
+	if d := it.Dead; d != nil {
+		m.Dead = &v1.Dead{
+			Reason: d.Reason, At: stamp(d.At),
+			LastStatus: d.Status, Attempts: d.Attempts, Recoveries: d.Recoveries,
+		}
+	}
+	return m
+}

@@ -1,0 +1,245 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	v1 "github.com/posthaste-io/posthaste/api/v1"
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/subscriptions"
+)
+
+func (s *Server) subscriptionRoutes() {
+	whole := func(name string, do func(context.Context, *call, *v1.Subscription) (*v1.Subscription, error)) {
+		register(s, method[*v1.Subscription, *v1.Subscription]{
+			name: "subscriptions." + name, bytes: s.limits.Call,
+			noun: "subscription", target: (*v1.Subscription).GetName,
+			do: do,
+		})
+	}
+	whole("create", s.createSubscription)
+	whole("update", s.updateSubscription)
+
+	named := func(name string, do func(context.Context, queue.Namespace, string) (subscriptions.Subscription, error)) {
+		register(s, method[*v1.SubscriptionRequest, *v1.Subscription]{
+			name: "subscriptions." + name, bytes: s.limits.Call,
+			noun: "subscription", target: (*v1.SubscriptionRequest).GetName,
+			do: func(ctx context.Context, c *call, q *v1.SubscriptionRequest) (*v1.Subscription, error) {
+				sub, err := do(ctx, c.namespace, q.GetName())
+				if err != nil {
+					return nil, err
+				}
+				return subscription(&sub), nil
+			},
+		})
+	}
+	named("pause", s.subs.Pause)
+	named("resume", s.subs.Resume)
+	named("enable", s.subs.Enable)
+
+	register(s, method[*v1.SubscriptionRequest, *v1.Subscription]{
+		name: "subscriptions.info", bytes: s.limits.Call,
+		noun: "subscription", target: (*v1.SubscriptionRequest).GetName,
+		do: s.subscriptionInfo,
+	})
+	register(s, method[*v1.SubscriptionRequest, *v1.Reply]{
+		name: "subscriptions.delete", bytes: s.limits.Call,
+		noun: "subscription", target: (*v1.SubscriptionRequest).GetName,
+		do: func(ctx context.Context, c *call, q *v1.SubscriptionRequest) (*v1.Reply, error) {
+			return done(s.subs.Delete(ctx, c.namespace, q.GetName()))
+		},
+	})
+	register(s, method[*v1.SubscriptionsListRequest, *v1.SubscriptionsListReply]{
+		name: "subscriptions.list", bytes: s.limits.Call,
+		noun: "subscription", target: noTarget[*v1.SubscriptionsListRequest], optional: true,
+		do: s.listSubscriptions,
+	})
+}
+
+func (s *Server) createSubscription(ctx context.Context, c *call, q *v1.Subscription) (*v1.Subscription, error) {
+	change, err := subscriptionChange(q)
+	if err != nil {
+		return nil, err
+	}
+	if q.GetRevision() != "" {
+		return nil, queue.Invalid("revision", "is for updates; a new subscription has none")
+	}
+	sub, err := s.subs.Create(ctx, subscriptions.CreateParams{
+		Namespace: c.namespace, Name: q.GetName(), Queue: q.GetQueueName(),
+		Secret: subscriptions.Secret(q.GetSecret()), Paused: q.GetPaused(), Change: change,
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer := subscription(&sub)
+	answer.Secret = sub.Secrets[0].Reveal()
+	return answer, nil
+}
+
+func (s *Server) updateSubscription(ctx context.Context, c *call, q *v1.Subscription) (*v1.Subscription, error) {
+	change, err := subscriptionChange(q)
+	if err != nil {
+		return nil, err
+	}
+	params := subscriptions.UpdateParams{Namespace: c.namespace, Name: q.GetName(), Change: change}
+	if params.Revision, err = revision(q.GetRevision()); err != nil {
+		return nil, err
+	}
+	if q.GetSecret() != "" {
+		return nil, &queue.UnsupportedError{What: "changing secret"}
+	}
+	if err := s.checkFixed(ctx, c, q); err != nil {
+		return nil, err
+	}
+	sub, err := s.subs.Update(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	return subscription(&sub), nil
+}
+
+// checkFixed refuses an update that names another queue or, without saying so in
+// its name, would end a pause or begin one. What info answered may be sent back.
+func (s *Server) checkFixed(ctx context.Context, c *call, q *v1.Subscription) error {
+	if q.GetQueueName() == "" && !q.GetPaused() {
+		return nil
+	}
+	sub, err := s.subs.Get(ctx, c.namespace, q.GetName())
+	switch {
+	case err != nil:
+		return err
+	case q.GetQueueName() != "" && q.GetQueueName() != sub.Queue:
+		return queue.Invalid("queue_name", "is %s and cannot be changed; delete the subscription and create it anew", sub.Queue)
+	case q.GetPaused() && !sub.Paused:
+		return queue.Invalid("paused", "is changed by subscriptions.pause and subscriptions.resume")
+	}
+	return nil
+}
+
+// subscriptionChange takes the settings that were given.
+func subscriptionChange(q *v1.Subscription) (subscriptions.Change, error) {
+	change := subscriptions.Change{
+		URL: given(q.GetUrl()), Method: given(q.GetMethod()), Headers: q.GetHeaders(),
+	}
+	if n := q.GetMaxInFlight(); n != 0 {
+		change.MaxInFlight = given(int(n))
+	}
+	var err error
+	if change.Timeout, err = optionalDuration("timeout", q.GetTimeout(), 0); err != nil {
+		return change, err
+	}
+	if q.GetRetry() != nil {
+		change.Retry, err = policyChange(q.GetRetry())
+	}
+	return change, err
+}
+
+func policyChange(q *v1.RetryPolicy) (change subscriptions.PolicyChange, err error) {
+	change = subscriptions.PolicyChange{
+		MaxAttempts: given(q.GetMaxAttempts()), Multiplier: given(q.GetMultiplier()), BuryOn: q.GetBuryOn(),
+	}
+	if q.Schedule != nil {
+		change.Schedule = make([]time.Duration, len(q.Schedule))
+	}
+	for i, text := range q.GetSchedule() {
+		if change.Schedule[i], err = parseDuration(entry("retry.schedule", i, ""), text, 0, forever); err != nil {
+			return change, err
+		}
+	}
+	if change.MinBackoff, err = optionalDuration("retry.min_backoff", q.GetMinBackoff(), 0); err != nil {
+		return change, err
+	}
+	if change.MaxBackoff, err = optionalDuration("retry.max_backoff", q.GetMaxBackoff(), 0); err != nil {
+		return change, err
+	}
+	change.GiveUpAfter, err = optionalDuration("retry.give_up_after", q.GetGiveUpAfter(), 0)
+	return change, err
+}
+
+func (s *Server) subscriptionInfo(ctx context.Context, c *call, q *v1.SubscriptionRequest) (*v1.Subscription, error) {
+	sub, err := s.subs.Get(ctx, c.namespace, q.GetName())
+	if err != nil {
+		return nil, err
+	}
+	answer := subscription(&sub)
+	state, ok := s.lane(c.namespace, sub.Name)
+	if !ok {
+		return answer, nil
+	}
+	answer.Lane = &v1.Lane{
+		Window: count(state.Window), InFlight: count(state.InFlight),
+		Breaker: state.Breaker, BreakerUntil: stamp(state.BreakerUntil), PausedUntil: stamp(state.PausedUntil),
+		LastError: state.LastError, LastErrorAt: stamp(state.LastErrorAt),
+	}
+	lag, err := s.lag(ctx, c.namespace, sub.Queue)
+	if err != nil {
+		return nil, err
+	}
+	answer.Lane.Lag = formatDuration(lag)
+	return answer, nil
+}
+
+// lag is how long the oldest item has waited that could be leased.
+func (s *Server) lag(ctx context.Context, ns queue.Namespace, name string) (time.Duration, error) {
+	stats, err := s.broker.Stats(ctx, ns, name)
+	if err != nil {
+		return 0, err
+	}
+	var lag time.Duration
+	for _, part := range stats.Stats {
+		// The store's clock may not be ours; near enough for people.
+		if at := part.OldestReady; !at.IsZero() {
+			lag = max(lag, time.Since(at).Round(time.Millisecond))
+		}
+	}
+	return lag, nil
+}
+
+func (s *Server) listSubscriptions(ctx context.Context, c *call, q *v1.SubscriptionsListRequest) (*v1.SubscriptionsListReply, error) {
+	limit, err := pageLimit(q.GetLimit())
+	if err != nil {
+		return nil, err
+	}
+	if q.GetCursor() != "" {
+		if err := queue.CheckReference("cursor", q.GetCursor()); err != nil {
+			return nil, err
+		}
+	}
+	found, err := s.subs.List(ctx, c.namespace, q.GetCursor(), limit)
+	if err != nil {
+		return nil, err
+	}
+	c.items = len(found)
+	p := new(v1.SubscriptionsListReply)
+	for i := range found {
+		p.Items = append(p.Items, subscription(&found[i]))
+	}
+	if len(found) == limit {
+		p.Cursor = found[limit-1].Name
+	}
+	return p, nil
+}
+
+// subscription shows everything but the secret.
+func subscription(s *subscriptions.Subscription) *v1.Subscription {
+	m := &v1.Subscription{
+		Name: s.Name, QueueName: s.Queue, Url: s.URL, Method: s.Method, Headers: s.Headers,
+		Timeout: formatDuration(s.Timeout), MaxInFlight: count(s.MaxInFlight),
+		Paused: s.Paused, State: s.State().String(), Reason: s.Reason, DisabledAt: stamp(s.DisabledAt),
+		CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt), Revision: formatRevision(s.Revision),
+		Retry: &v1.RetryPolicy{
+			MaxAttempts: s.Retry.MaxAttempts, BuryOn: s.Retry.BuryOn,
+			GiveUpAfter: formatDuration(s.Retry.GiveUpAfter),
+		},
+	}
+	if len(s.Retry.Schedule) > 0 {
+		for _, wait := range s.Retry.Schedule {
+			m.Retry.Schedule = append(m.Retry.Schedule, formatDuration(wait))
+		}
+		return m
+	}
+	m.Retry.MinBackoff = formatDuration(s.Retry.MinBackoff)
+	m.Retry.MaxBackoff = formatDuration(s.Retry.MaxBackoff)
+	m.Retry.Multiplier = s.Retry.Multiplier
+	return m
+}
