@@ -1,0 +1,128 @@
+package dispatcher_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/posthaste-io/posthaste/dispatcher"
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage"
+	"github.com/posthaste-io/posthaste/storage/storagetest"
+)
+
+// broker is the real one, with faults that are scripted.
+type broker struct {
+	*queue.Broker
+	store *storagetest.Model
+
+	mu     sync.Mutex
+	leases int
+	// Asked before each call; an error is answered, and nothing done.
+	refuseLease  func() error
+	refuseSettle func() error
+	refuseExtend func() error
+	extends      []int
+	// late is called when items were leased, before they are answered.
+	late func()
+}
+
+var _ dispatcher.Broker = (*broker)(nil)
+
+func newBroker(store *storagetest.Model) *broker {
+	b := &broker{store: store}
+	b.Broker = queue.New(store, queue.Options{
+		Queues:   storage.NewCollection[queue.Settings](store, "queue"),
+		Counters: storage.NewCollection[queue.Counter](store, "counter"),
+		Numbers:  storage.NewCollection[queue.NumberEntry](store, "queue-number"),
+	})
+	b.OnDue(func(q queue.Number, at time.Time) {
+		time.AfterFunc(time.Until(at), func() { b.Wake(q) })
+	})
+	return b
+}
+
+func (b *broker) produce(t *testing.T, name string, items []queue.ProduceItem) []queue.ID {
+	t.Helper()
+	if _, err := b.EnsureQueue(t.Context(), ns, name); err != nil {
+		t.Fatal(err)
+	}
+	produced, err := b.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: name, Items: items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []queue.ID
+	for _, p := range produced {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// refuse scripts a fault, or ends it with nil.
+func (b *broker) refuse(f *func() error, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	*f = func() error { return err }
+}
+
+func (b *broker) ask(f *func() error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if *f == nil {
+		return nil
+	}
+	return (*f)()
+}
+
+func (b *broker) Lease(ctx context.Context, p queue.LeaseParams) (queue.LeaseReply, error) {
+	if err := b.ask(&b.refuseLease); err != nil {
+		return queue.LeaseReply{}, err
+	}
+	b.mu.Lock()
+	b.leases++
+	b.mu.Unlock()
+	reply, err := b.Broker.Lease(ctx, p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.late != nil && len(reply.Items) > 0 {
+		b.late()
+	}
+	return reply, err
+}
+
+func (b *broker) Settle(ctx context.Context, call queue.SettleCall) ([]queue.Settled, error) {
+	if err := b.ask(&b.refuseSettle); err != nil {
+		return nil, err
+	}
+	return b.Broker.Settle(ctx, call)
+}
+
+func (b *broker) Extend(ctx context.Context, ns queue.Namespace, name string, entries []queue.ExtendEntry) ([]queue.Extended, error) {
+	b.mu.Lock()
+	b.extends = append(b.extends, len(entries))
+	b.mu.Unlock()
+	if err := b.ask(&b.refuseExtend); err != nil {
+		return nil, err
+	}
+	return b.Broker.Extend(ctx, ns, name, entries)
+}
+
+// lateLease has f called between the store's lease and its answer.
+func (b *broker) lateLease(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.late = f
+}
+
+func (b *broker) leaseCalls() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.leases
+}
+
+func (b *broker) extendCalls() []int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.extends
+}

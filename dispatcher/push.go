@@ -1,0 +1,239 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/subscriptions"
+	"github.com/posthaste-io/posthaste/webhooks"
+)
+
+// Why we cancel a request ourselves.
+var (
+	errStopping    = errors.New("shutting down")
+	errLeaseEnding = errors.New("lease could not be renewed")
+	errLeaseLost   = errors.New("lease is held by somebody else")
+)
+
+// classPanic is the class of an attempt that panicked in our code.
+const classPanic = "panic"
+
+// push is one attempt of one item, from its lease to its settlement.
+type push struct {
+	lane   *lane
+	sub    *subscriptions.Subscription
+	item   *queue.Item
+	report func(health)
+	// leasedAt is the store's time of the lease, received ours of its answer.
+	leasedAt time.Time
+	received time.Time
+
+	cancel context.CancelCauseFunc
+
+	mu sync.Mutex
+	// deadline is when the lease ends, by our clock and not later than the store's.
+	deadline time.Time
+	alarm    *time.Timer
+	over     bool
+}
+
+// start runs a push in a goroutine of its own; slots bound how many there are.
+func (d *Dispatcher) start(p *push) {
+	ctx, cancel := context.WithCancelCause(d.work)
+	p.cancel = cancel
+	p.hold(p.received.Add(leaseTTL))
+	d.running.add(p)
+	d.pushes.Go(func() {
+		defer cancel(nil)
+		size := p.item.Size()
+		d.push(ctx, p)
+		d.running.remove(p)
+		p.drop()
+		d.slots.put(&p.lane.holder, 1, size)
+	})
+}
+
+// hold sets the lease's end and the alarm that cancels the request before it.
+func (p *push) hold(deadline time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return
+	}
+	p.deadline = deadline
+	wait := time.Until(deadline.Add(-leaseMargin))
+	if p.alarm == nil {
+		p.alarm = time.AfterFunc(wait, func() { p.cancel(errLeaseEnding) })
+		return
+	}
+	p.alarm.Reset(wait)
+}
+
+func (p *push) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	p.alarm.Stop()
+}
+
+// lapsed says that the lease is over as far as we know.
+func (p *push) lapsed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !time.Now().Before(p.deadline)
+}
+
+// push sends, decides, and settles.
+func (d *Dispatcher) push(ctx context.Context, p *push) {
+	res := d.send(ctx, p)
+	cause := context.Cause(ctx)
+	if cause != nil && res.Status == 0 {
+		// Whatever the broken connection looked like to the sender, it was us.
+		res.Verdict = webhooks.Aborted
+	}
+	dec := decide(&res, p.facts(errors.Is(cause, errStopping)), &p.sub.Retry, d.rnd())
+	p.lane.ended(p, &res, dec)
+	if dec.disable {
+		d.disable(p)
+	}
+	settled, err := d.settle(p, p.settlement(&res, dec, d.owner))
+	d.tell(p, &res, dec, settled, err)
+}
+
+// send makes the request. A panic in it is a failed attempt: the process lives on,
+// and the item meets its limit instead of the next worker.
+func (d *Dispatcher) send(ctx context.Context, p *push) (res webhooks.Result) {
+	started := time.Now()
+	defer func() {
+		if v := recover(); v != nil {
+			p.lane.log.Error("push panicked", "item_id", p.item.ID.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			res = webhooks.Result{
+				Verdict: webhooks.Retryable, Class: classPanic,
+				Error:     classPanic + ": a fault of the server; its log tells more",
+				StartedAt: started, Duration: time.Since(started),
+			}
+		}
+	}()
+	return d.sender.Send(ctx, p.request())
+}
+
+func (p *push) request() webhooks.Request {
+	it, sub := p.item, p.sub
+	req := webhooks.Request{
+		ID:  it.ID.String(),
+		URL: sub.URL, Method: sub.Method,
+		Headers:     layOver(sub.Headers, it.Headers),
+		ContentType: it.Encoding,
+		Timeout:     sub.Timeout,
+		Body:        it.Payload,
+		Info: webhooks.Info{
+			Queue: sub.Queue, Subscription: sub.Name,
+			Kind: it.Kind, Reference: it.Reference,
+			Attempt: it.Deliveries, MaxAttempts: p.maxAttempts(),
+			EnqueuedAt: it.CreatedAt,
+			Hop:        it.Hop, Traceparent: it.Trace,
+		},
+	}
+	if it.Deliveries > 1 {
+		// The class opens the text of the error.
+		req.Info.RetryReason, _, _ = strings.Cut(it.Last.Error, ":")
+		req.Info.PreviousStatus = it.Last.Status
+	}
+	for _, secret := range sub.Secrets {
+		req.Secrets = append(req.Secrets, secret.Reveal())
+	}
+	return req
+}
+
+// layOver lays the item's headers over the subscription's; names differ in more than
+// their case.
+func layOver(under, over map[string]string) map[string]string {
+	merged := make(map[string]string, len(under)+len(over))
+	for name, value := range under {
+		merged[http.CanonicalHeaderKey(name)] = value
+	}
+	for name, value := range over {
+		merged[http.CanonicalHeaderKey(name)] = value
+	}
+	return merged
+}
+
+// maxAttempts is the limit that the endpoint is told, 0 for none.
+func (p *push) maxAttempts() int32 {
+	switch {
+	case p.item.Dead != nil:
+		return 0
+	case p.item.MaxAttempts != 0:
+		return max(p.item.MaxAttempts, 0)
+	default:
+		return max(p.sub.Retry.MaxAttempts, 0)
+	}
+}
+
+func (p *push) facts(stopping bool) facts {
+	// The store's clock at the lease, and how long ago that was by ours: the two
+	// clocks are never compared.
+	age := p.leasedAt.Sub(p.item.CreatedAt) + time.Since(p.received)
+	return facts{
+		attempts: p.item.Attempts, deliveries: p.item.Deliveries,
+		age: age, dead: p.item.Dead != nil, stopping: stopping,
+	}
+}
+
+// settlement is the decision as the broker takes it, with the attempt's record.
+func (p *push) settlement(res *webhooks.Result, dec decision, node string) queue.SettleEntry {
+	status := int32(res.Status)
+	entry := queue.SettleEntry{
+		Receipt: p.item.Receipt(), Outcome: dec.outcome,
+		Delay: dec.delay, Reason: dec.reason,
+		MaxAttempts: p.sub.Retry.MaxAttempts,
+		Record: &queue.Record{
+			Type:         queue.AttemptRecord,
+			Subscription: p.sub.Name,
+			StartedAt:    res.StartedAt, Duration: res.Duration,
+			Verdict: res.Verdict.String(), Status: status,
+			Error: res.Error, Response: res.Response,
+			Node: node,
+		},
+	}
+	if dec.outcome == queue.Retry || dec.outcome == queue.Bury {
+		entry.Last = queue.Last{Status: status, Error: res.Error}
+	}
+	return entry
+}
+
+// tell writes the one line that a push leaves in the log.
+func (d *Dispatcher) tell(p *push, res *webhooks.Result, dec decision, settled queue.Settled, err error) {
+	next := dec.outcome.String()
+	if settled.Buried {
+		next = queue.Bury.String()
+	}
+	attrs := []slog.Attr{
+		slog.String("item_id", p.item.ID.String()),
+		slog.Int("attempt", int(p.item.Deliveries)),
+		slog.Int("status", res.Status),
+		slog.String("verdict", res.Verdict.String()),
+		slog.Duration("duration", res.Duration),
+		slog.String("next", next),
+	}
+	if dec.outcome != queue.Complete && next != queue.Bury.String() {
+		attrs = append(attrs, slog.Duration("retry_in", dec.delay))
+	}
+	if res.Error != "" {
+		attrs = append(attrs, slog.String("error", res.Error))
+	}
+	level := slog.LevelInfo
+	if err != nil {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.String("unsettled", err.Error()))
+	}
+	p.lane.log.LogAttrs(context.Background(), level, "item pushed", attrs...)
+}

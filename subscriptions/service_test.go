@@ -1,0 +1,323 @@
+package subscriptions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+func TestService_CreateFillsInDefaults(t *testing.T) {
+	t.Parallel()
+	s, kit := setup(t)
+	sub, err := s.Create(t.Context(), params("billing", "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sub.Method != "POST" || sub.Timeout != 30*time.Second || sub.MaxInFlight != 32 {
+		t.Errorf("got %s, %s, %d", sub.Method, sub.Timeout, sub.MaxInFlight)
+	}
+	p := sub.Retry
+	if p.MaxAttempts != 12 || p.MinBackoff != 5*time.Second || p.Multiplier != 3 ||
+		p.MaxBackoff != 12*time.Hour || p.GiveUpAfter != 7*24*time.Hour {
+		t.Errorf("got %+v", p)
+	}
+	if sub.State() != Active {
+		t.Errorf("got state %v, want active", sub.State())
+	}
+	if len(sub.Secrets) != 1 || sub.Secrets[0].check() != "" || len(sub.Secrets[0].Reveal()) != len(SecretPrefix)+44 {
+		t.Error("want one secret of 32 bytes")
+	}
+	if !slices.Equal(kit.made, []string{"orders"}) {
+		t.Errorf("queues made: %v", kit.made)
+	}
+	got, err := s.Get(t.Context(), queue.DefaultNamespace, "billing")
+	if err != nil || got.Revision != sub.Revision || got.Secrets[0].Reveal() != sub.Secrets[0].Reveal() {
+		t.Errorf("get after create: %v, %v", got, err)
+	}
+}
+
+func TestService_CreateNamesTheFieldThatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		field  string
+		change func(*CreateParams)
+	}{
+		{"name", func(p *CreateParams) { p.Name = "a~b" }},
+		{"queue_name", func(p *CreateParams) { p.Queue = "" }},
+		{"url", func(p *CreateParams) { p.URL = nil }},
+		{"url", func(p *CreateParams) { p.URL = new("bad") }},
+		{"method", func(p *CreateParams) { p.Method = new("TRACE") }},
+		{"headers", func(p *CreateParams) { p.Headers = map[string]string{"bad": ""} }},
+		{"secret", func(p *CreateParams) { p.Secret = "whsec_canary" }},
+		{"secret", func(p *CreateParams) { p.Secret = "canary" }},
+		{"timeout", func(p *CreateParams) { p.Timeout = new(999 * time.Millisecond) }},
+		{"timeout", func(p *CreateParams) { p.Timeout = new(30*time.Minute + 1) }},
+		{"max_in_flight", func(p *CreateParams) { p.MaxInFlight = new(0) }},
+		{"max_in_flight", func(p *CreateParams) { p.MaxInFlight = new(1001) }},
+		{"retry.max_attempts", func(p *CreateParams) { p.Retry.MaxAttempts = new(int32(0)) }},
+		{"retry.max_attempts", func(p *CreateParams) { p.Retry.MaxAttempts = new(int32(-2)) }},
+		{"retry.min_backoff", func(p *CreateParams) { p.Retry.MinBackoff = new(time.Duration(0)) }},
+		{"retry.max_backoff", func(p *CreateParams) { p.Retry.MaxBackoff = new(time.Second) }},
+		{"retry.multiplier", func(p *CreateParams) { p.Retry.Multiplier = new(0.5) }},
+		{"retry.multiplier", func(p *CreateParams) { p.Retry.Multiplier = new(nan()) }},
+		{"retry.schedule[1]", func(p *CreateParams) { p.Retry.Schedule = []time.Duration{0, -1} }},
+		{"retry.schedule", func(p *CreateParams) { p.Retry.Schedule = make([]time.Duration, 101) }},
+		{"retry.schedule", func(p *CreateParams) {
+			p.Retry.Schedule, p.Retry.MinBackoff = []time.Duration{time.Second}, new(time.Second)
+		}},
+		{"retry.give_up_after", func(p *CreateParams) { p.Retry.GiveUpAfter = new(-time.Second) }},
+		{"retry.bury_on[0]", func(p *CreateParams) { p.Retry.BuryOn = []int32{200} }},
+	} {
+		s, kit := setup(t)
+		p := params("billing", "orders")
+		tt.change(&p)
+		_, err := s.Create(t.Context(), p)
+		invalid, ok := errors.AsType[*queue.InvalidError](err)
+		if !ok || invalid.Field != tt.field {
+			t.Errorf("got %v, want a complaint about %s", err, tt.field)
+			continue
+		}
+		if strings.Contains(err.Error(), "canary") {
+			t.Errorf("the error shows the secret: %v", err)
+		}
+		if len(kit.made) != 0 || len(kit.docs.all) != 0 {
+			t.Errorf("%s: something was written", tt.field)
+		}
+	}
+}
+
+func TestService_UpdateChangesOnlyWhatIsSet(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	p := params("billing", "orders")
+	p.Headers = map[string]string{"X-A": "1"}
+	p.Retry.BuryOn = []int32{422}
+	before, err := s.Create(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Update(t.Context(), UpdateParams{
+		Namespace: queue.DefaultNamespace, Name: "billing", Revision: before.Revision,
+		Change: Change{Timeout: new(5 * time.Second), Retry: PolicyChange{GiveUpAfter: new(time.Duration(0))}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := before
+	want.Timeout, want.Retry.GiveUpAfter = 5*time.Second, 0
+	want.Revision, want.UpdatedAt = got.Revision, got.UpdatedAt
+	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+
+	_, err = s.Update(t.Context(), UpdateParams{Namespace: queue.DefaultNamespace, Name: "billing", Revision: before.Revision})
+	if !errors.Is(err, queue.ErrRevision) {
+		t.Errorf("update with an old revision: got %v", err)
+	}
+	got, err = s.Update(t.Context(), UpdateParams{
+		Namespace: queue.DefaultNamespace, Name: "billing",
+		Change: Change{Headers: map[string]string{}, Retry: PolicyChange{BuryOn: []int32{}}},
+	})
+	if err != nil || len(got.Headers) != 0 || len(got.Retry.BuryOn) != 0 || got.Timeout != 5*time.Second {
+		t.Errorf("clearing: got %+v, %v", got, err)
+	}
+}
+
+func TestService_StatesFollowTheSwitches(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	ctx, ns := t.Context(), queue.DefaultNamespace
+	sub, err := s.Create(ctx, params("billing", "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(what string, want State, f func() (Subscription, error)) Subscription {
+		t.Helper()
+		got, err := f()
+		if err != nil || got.State() != want {
+			t.Errorf("%s: got %v, %v, want %v", what, got.State(), err, want)
+		}
+		return got
+	}
+	step("pause", Paused, func() (Subscription, error) { return s.Pause(ctx, ns, "billing") })
+	step("resume", Active, func() (Subscription, error) { return s.Resume(ctx, ns, "billing") })
+	step("disable, other endpoint", Active, func() (Subscription, error) {
+		return s.Disable(ctx, ns, "billing", "https://old.example", "gone")
+	})
+	off := step("disable", Disabled, func() (Subscription, error) { return s.Disable(ctx, ns, "billing", sub.URL, "gone") })
+	again := step("disable again", Disabled, func() (Subscription, error) { return s.Disable(ctx, ns, "billing", sub.URL, "other") })
+	if again.Reason != "gone" || again.Revision != off.Revision || off.DisabledAt.IsZero() {
+		t.Errorf("a second disable changed something: %+v", again)
+	}
+	step("pause while disabled", Disabled, func() (Subscription, error) { return s.Pause(ctx, ns, "billing") })
+	on := step("enable", Paused, func() (Subscription, error) { return s.Enable(ctx, ns, "billing") })
+	if on.Reason != "" || !on.DisabledAt.IsZero() {
+		t.Errorf("enable left %q, %v", on.Reason, on.DisabledAt)
+	}
+}
+
+func TestService_ListSkipsWhatIsPending(t *testing.T) {
+	t.Parallel()
+	s, kit := setup(t)
+	for _, name := range []string{"a", "c", "e"} {
+		if _, err := s.Create(t.Context(), params(name, "q"+name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"b", "d", "f"} {
+		kit.docs.put(t, name, Document{Namespace: queue.DefaultNamespace, Name: name, Pending: true})
+	}
+	page, err := s.List(t.Context(), queue.DefaultNamespace, "", 2)
+	if err != nil || names(page) != "a c" {
+		t.Errorf("first page: %q, %v", names(page), err)
+	}
+	page, err = s.List(t.Context(), queue.DefaultNamespace, "c", 2)
+	if err != nil || names(page) != "e" {
+		t.Errorf("second page: %q, %v", names(page), err)
+	}
+	all, err := s.All(t.Context())
+	if err != nil || names(all) != "a c e" {
+		t.Errorf("all: %q, %v", names(all), err)
+	}
+	if _, err := s.Get(t.Context(), queue.DefaultNamespace, "b"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("get of a pending one: %v", err)
+	}
+}
+
+func TestService_DeleteFreesTheQueue(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	ctx, ns := t.Context(), queue.DefaultNamespace
+	if _, err := s.Create(ctx, params("billing", "orders")); err != nil {
+		t.Fatal(err)
+	}
+	if sub, err := s.ByQueue(ctx, ns, "orders"); err != nil || sub.Name != "billing" {
+		t.Errorf("by queue: %v, %v", sub.Name, err)
+	}
+	if err := s.Delete(ctx, ns, "billing"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ByQueue(ctx, ns, "orders"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("by queue after delete: %v", err)
+	}
+	if err := s.Delete(ctx, ns, "billing"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("second delete: %v", err)
+	}
+	if _, err := s.Create(ctx, params("other", "orders")); err != nil {
+		t.Errorf("create on the freed queue: %v", err)
+	}
+}
+
+func TestService_AnswersForAQueue(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	ctx, ns := t.Context(), queue.DefaultNamespace
+	p := params("billing", "orders")
+	p.Retry.MaxAttempts = new(int32(7))
+	if _, err := s.Create(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		queue      string
+		subscribed bool
+		limit      int32
+	}{{"orders", true, 7}, {"other", false, 0}} {
+		subscribed, err := s.Subscribed(ctx, ns, want.queue)
+		if err != nil || subscribed != want.subscribed {
+			t.Errorf("%s: subscribed %v, %v", want.queue, subscribed, err)
+		}
+		limit, err := s.Limit(ctx, ns, want.queue)
+		if err != nil || limit != want.limit {
+			t.Errorf("%s: limit %d, %v", want.queue, limit, err)
+		}
+		if err := s.Unsubscribe(ctx, ns, want.queue); err != nil {
+			t.Errorf("%s: unsubscribe: %v", want.queue, err)
+		}
+	}
+	if _, err := s.Get(ctx, ns, "billing"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("get after unsubscribe: %v", err)
+	}
+}
+
+func TestWatcher_HoldsEachNameOnce(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	w := s.Watch()
+	ctx, ns := t.Context(), queue.DefaultNamespace
+	if _, err := s.Create(ctx, params("billing", "orders")); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = s.Pause(ctx, ns, "billing")
+	_, _ = s.Pause(ctx, ns, "billing")
+	<-w.Changed()
+	if got := w.Take(); !slices.Equal(got, []Key{{ns, "billing"}}) {
+		t.Errorf("got %v", got)
+	}
+	if got := w.Take(); len(got) != 0 {
+		t.Errorf("second take: %v", got)
+	}
+	w.Stop()
+	_, _ = s.Resume(ctx, ns, "billing")
+	if got := w.Take(); len(got) != 0 {
+		t.Errorf("after stop: %v", got)
+	}
+}
+
+func names(subs []Subscription) string {
+	var all []string
+	for _, sub := range subs {
+		all = append(all, sub.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+func params(name, queueName string) CreateParams {
+	return CreateParams{
+		Namespace: queue.DefaultNamespace, Name: name, Queue: queueName,
+		Change: Change{URL: new("https://example.com/hook")},
+	}
+}
+
+func nan() float64 { zero := 0.0; return zero / zero }
+
+type kit struct {
+	docs   *mapCollection[Document]
+	claims *mapCollection[Claim]
+
+	mu   sync.Mutex
+	made []string
+}
+
+func (k *kit) EnsureQueue(_ context.Context, _ queue.Namespace, name string) (queue.Settings, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.made = append(k.made, name)
+	return queue.Settings{Name: name}, nil
+}
+
+func setup(t *testing.T) (*Service, *kit) {
+	t.Helper()
+	k := &kit{docs: newMapCollection[Document](), claims: newMapCollection[Claim]()}
+	return New(Options{
+		Docs: k.docs, Claims: k.claims, Queues: k,
+		CheckURL: func(url string) error {
+			if url == "bad" {
+				return errors.New("is no URL")
+			}
+			return nil
+		},
+		CheckHeaders: func(headers map[string]string) error {
+			if _, bad := headers["bad"]; bad {
+				return errors.New("header is reserved")
+			}
+			return nil
+		},
+	}), k
+}
