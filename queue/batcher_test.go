@@ -135,6 +135,26 @@ func TestBatcher_CallThatLeavesBeforeItsBatchDidNothing(t *testing.T) {
 	})
 }
 
+func TestBatcher_CallThatLeavesMakesRoom(t *testing.T) {
+	t.Parallel()
+	bubbleWith(t, queue.Options{MaxBytesWaiting: 1000}, func(t *testing.T, f *fixture) {
+		item := queue.ProduceItem{Content: queue.Content{Payload: make([]byte, 500)}}
+		open := f.store.Block(storagetest.Produce)
+		calls := []<-chan answer[[]queue.Produced]{f.startProduce(t.Context(), item), f.startProduce(t.Context(), item)}
+		ctx, cancel := context.WithCancel(t.Context())
+		f.startProduce(ctx, item)
+		cancel()
+		synctest.Wait()
+		calls = append(calls, f.startProduce(t.Context(), item))
+		open()
+		for i, c := range calls {
+			if a := <-c; a.err != nil {
+				t.Errorf("call %d: %v", i, a.err)
+			}
+		}
+	})
+}
+
 func TestBatcher_CallThatLeavesAfterwardsKnowsNothing(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {

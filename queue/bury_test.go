@@ -123,11 +123,20 @@ func TestD07_WaiterThatWasGivenOnlyWhatIsBuriedWaitsOn(t *testing.T) {
 func TestD07_SweepBuriesWhatNobodyAsksFor(t *testing.T) {
 	t.Parallel()
 	testDoomed(t, func(t *testing.T, f *fixture, reason string, id queue.ID) {
+		if _, err := f.EnsureQueue(t.Context(), ns, "orders~dead"); err != nil {
+			t.Fatal(err)
+		}
+		p := waitFor(1, time.Minute)
+		p.Queue = "orders~dead"
+		waiting := f.startLease(t.Context(), p)
 		n, err := f.Sweep(t.Context())
 		if err != nil || n != 1 {
 			t.Fatalf("got %d buried, %v, want 1", n, err)
 		}
 		checkBuried(t, f, reason, id)
+		if a := <-waiting; len(a.value.Items) != 1 {
+			t.Errorf("who waits on the dead-letter queue got %+v, want the item", a)
+		}
 		if n, err := f.Sweep(t.Context()); err != nil || n != 0 {
 			t.Errorf("second sweep: got %d buried, %v, want none", n, err)
 		}

@@ -185,9 +185,14 @@ func TestLease_OneWaitOfAClientAtATime(t *testing.T) {
 		if a := <-first; a.err != nil {
 			t.Errorf("first wait: %v", a.err)
 		}
-		if _, err := f.Lease(t.Context(), p); err != nil {
-			t.Errorf("wait after the first has ended: %v", err)
+		// Somebody else keeps the line.
+		f.startLease(t.Context(), waitFor(1, 10*time.Minute))
+		for range 2 {
+			if _, err := f.Lease(t.Context(), p); err != nil {
+				t.Errorf("wait after the one before has ended: %v", err)
+			}
 		}
+		f.Drain()
 	})
 }
 
@@ -241,6 +246,32 @@ func TestLease_ItemsOfACallThatLeftAreGivenBackAtOnce(t *testing.T) {
 		}
 		if it := a.value.Items[0]; it.Attempts != 0 || it.Recoveries != 0 || time.Since(began) != 0 {
 			t.Errorf("got %d attempts, %d recoveries after %s, want none and at once", it.Attempts, it.Recoveries, time.Since(began))
+		}
+	})
+}
+
+// The next in line was looked for at the same time and found nothing.
+func TestLease_WhatIsGivenBackWakesWhoWaits(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.create(t, queue.Settings{Name: "other"})
+		f.produce(t, "orders", items(1)...)
+		openFirst := f.store.Block(storagetest.Lease)
+		busy := params(1)
+		busy.Queue = "other"
+		f.startLease(t.Context(), busy)
+		ctx, cancel := context.WithCancel(t.Context())
+		f.startLease(ctx, waitFor(1, time.Minute))
+		next := f.startLease(t.Context(), waitFor(1, time.Minute))
+		openSecond := f.store.Block(storagetest.Lease)
+		openFirst()
+		synctest.Wait() // Both are in the second look.
+		cancel()
+		synctest.Wait()
+		openSecond()
+		began := time.Now()
+		if a := <-next; a.err != nil || len(a.value.Items) != 1 || time.Since(began) != 0 {
+			t.Errorf("got %+v after %s, want the item at once", a, time.Since(began))
 		}
 	})
 }

@@ -156,14 +156,13 @@ func (l *leaser) deal(looks []*look) {
 
 // serve is deal for one queue. l.mu is held.
 func (l *leaser) serve(lk *look) {
-	drained, again := false, lk.err != nil
+	drained := false
 	for i, w := range lk.takers {
 		w.looking = false
 		var items []Item
 		if lk.err == nil {
 			items = lk.result.Takers[i]
 			drained = drained || len(items)+lk.doomed[i] == 0
-			again = again || lk.doomed[i] > 0
 		}
 		switch {
 		case w.gone:
@@ -176,12 +175,11 @@ func (l *leaser) serve(lk *look) {
 			l.answer(w, LeaseReply{}, ErrShuttingDown)
 		case w.queue.isDeleted():
 			l.answer(w, LeaseReply{}, errGone(w.queue))
-		case lk.doomed[i] == 0:
-			l.foundNothing(w, lk.now)
 		}
 	}
 	if drained {
-		// Nor was there anything for those who were in line behind the takers.
+		// One taker found nothing, so there was nothing for anybody else either: for
+		// those who only got what is buried, and for those in line behind the takers.
 		for _, w := range lk.line.waiters {
 			if !w.gone && w.arrival <= lk.last {
 				l.foundNothing(w, lk.now)
@@ -189,9 +187,8 @@ func (l *leaser) serve(lk *look) {
 		}
 	}
 	l.remove(lk.line)
-	// All takers were served, so there may be more.
-	if len(lk.line.waiters) > 0 && (again || !drained) {
-		l.mark(lk.line)
+	if !drained && len(lk.line.waiters) > 0 {
+		l.mark(lk.line) // there may be more, or nobody could tell
 	}
 }
 

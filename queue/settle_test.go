@@ -260,7 +260,7 @@ func TestSettle_MakesDeadLetterQueuesForACall(t *testing.T) {
 func TestSettle_NothingIsBuriedInADeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
-		f.produce(t, "orders", items(1)...)
+		f.produce(t, "orders", queue.ProduceItem{MaxAttempts: 1})
 		f.settle(t, entry(f.leaseOne(t, "orders"), queue.Bury))
 		it := f.leaseOne(t, "orders~dead")
 		_, err := f.Settle(t.Context(), settleCall(entry(it, queue.Bury)))

@@ -74,11 +74,13 @@ var placeCases = []testCase{
 	{"Place_RetryWaitsForItsTime", func(f *fixture) {
 		q := f.queue()
 		leased := f.produceAndLease(q, pull(1))
+		f.clock.Advance(time.Second)
 		settled := f.apply(retry(leased, time.Minute))[0]
 		due := f.clock.Now().Add(time.Minute)
 		f.wantTime("answer", settled.AvailableAt, due)
 		got := f.get(leased.Key)
 		f.wantTime("due at", got.DueAt, due)
+		f.wantTime("updated at", got.UpdatedAt, f.clock.Now())
 		if got.Held || got.State(f.clock.Now()) != queue.Retrying {
 			f.Errorf("got held %v, state %s, want retrying", got.Held, got.State(f.clock.Now()))
 		}

@@ -1,0 +1,173 @@
+package badger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+
+	"github.com/posthaste-io/posthaste/storage"
+	"github.com/posthaste-io/posthaste/storage/resident"
+)
+
+// Options say where and how; Dir is required.
+type Options struct {
+	Dir string
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Log is told what an operator should know; nil is silent.
+	Log *slog.Logger
+	// Window is how many items are kept in memory, at about 90 bytes each; what is
+	// beyond it lies on the disk until it is wanted. 0 is [DefaultWindow].
+	Window int
+	// UnsafeNoSync leaves it to the kernel when to write: the store survives a crash
+	// of the process and loses acknowledged work in one of the machine. Durable is
+	// false then.
+	UnsafeNoSync bool
+	// AcceptDataLoss opens a directory although commits are missing.
+	AcceptDataLoss bool
+	// MinFree is how many bytes have to be free on the disk for new items to come in;
+	// 0 is [DefaultMinFree] or a twentieth of the disk, whichever is more. Below a
+	// quarter of it nothing is written any more.
+	MinFree uint64
+	// FreeSpace tells the bytes that are free and that there are in all; nil asks the
+	// file system.
+	FreeSpace func(dir string) (free, total uint64, err error)
+}
+
+// Defaults of [Options].
+const (
+	DefaultWindow  = 1_000_000
+	DefaultMinFree = 512 << 20
+)
+
+// MaxContent bounds one item: its payload may have a million bytes, its attributes
+// the rest of what Badger keeps out of the value log.
+const MaxContent = 1<<20 - 1024
+
+// maxGroup bounds what one caller's call writes: a transaction takes 10 MB.
+const maxGroup = 9 << 20
+
+// Store is a [storage.Backend] on Badger. Its methods may be called concurrently.
+type Store struct {
+	*resident.Store
+	disk  *disk
+	lock  *lock
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+}
+
+var _ storage.Backend = (*Store)(nil)
+
+// Open opens a directory, or makes it. It returns a [*InUseError] if another
+// process has it, and a [*DamagedError] if commits are missing.
+func Open(o Options) (*Store, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Window == 0 {
+		o.Window = DefaultWindow
+	}
+	if o.FreeSpace == nil {
+		o.FreeSpace = freeSpace
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	l, err := acquire(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s, err := open(o, l)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open store in %s: %w", o.Dir, err), l.release())
+	}
+	return s, nil
+}
+
+func open(o Options, l *lock) (*Store, error) {
+	watch, err := newSpaceWatch(o)
+	if err != nil {
+		return nil, err
+	}
+	d, err := openDisk(o)
+	if err != nil {
+		return nil, err
+	}
+	core, err := resident.Open(resident.Options{
+		Now:        o.Now,
+		Disk:       d,
+		Log:        o.Log,
+		Durable:    !o.UnsafeNoSync,
+		Window:     o.Window,
+		MaxContent: MaxContent,
+		MaxGroup:   maxGroup,
+	})
+	if err != nil {
+		return nil, errors.Join(err, d.abort())
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Store{Store: core, disk: d, lock: l, stop: stop}
+	core.SetRoom(watch.room())
+	s.tasks.Go(func() { d.run(core.Fail) })
+	s.tasks.Go(func() { s.everySecond(ctx, watch) })
+	return s, nil
+}
+
+// everySecond looks at the disk's free space, makes the number of the newest
+// commit durable by itself, and lets Badger drop what nobody reads any more.
+func (s *Store) everySecond(ctx context.Context, watch *spaceWatch) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.SetRoom(watch.room())
+		if err := s.disk.maintain(); err != nil {
+			s.Fail(err)
+			return
+		}
+	}
+}
+
+// Close implements [storage.Backend].
+func (s *Store) Close() error {
+	s.Shut()
+	s.stop()
+	s.disk.finish()
+	s.tasks.Wait()
+	return errors.Join(s.disk.close(s.Err() == nil), s.lock.release())
+}
+
+func badgerOptions(o Options, logger badger.Logger) badger.Options {
+	return badger.DefaultOptions(filepath.Clean(o.Dir)).
+		WithLogger(logger).
+		WithSyncWrites(!o.UnsafeNoSync).
+		// One goroutine writes, so there is nothing to conflict with.
+		WithDetectConflicts(false).
+		WithNumVersionsToKeep(1).
+		// Every value stays out of the value log, whose syncs Badger does not answer for.
+		WithValueThreshold(1 << 20).
+		WithValueLogFileSize(1 << 20).
+		WithChecksumVerificationMode(options.OnTableAndBlockRead).
+		// A transaction may take 15 % of a table in memory, and a group is one. Each
+		// table that waits to be written costs as much again.
+		WithMemTableSize(64 << 20).
+		WithNumMemtables(1).
+		WithNumLevelZeroTables(4).
+		WithNumLevelZeroTablesStall(12).
+		WithNumCompactors(2).
+		WithBlockCacheSize(32 << 20).
+		WithIndexCacheSize(16 << 20).
+		WithMetricsEnabled(false)
+}

@@ -1,0 +1,31 @@
+// Package badger keeps items in a Badger database in one directory that one
+// process owns. The order is in memory, see storage/resident; this package is the
+// disk below it.
+//
+// # What is promised
+//
+// One goroutine commits. It takes everything that waits, writes it in one
+// transaction, and wakes all who wait for it; while it syncs, the next commit
+// gathers by itself. So a verb that returned is on the medium, and 64 callers
+// share a sync. Any error of a commit ends the store: a sync that was refused is
+// never tried again, since the kernel may have dropped what it could not write.
+//
+// Badger opens a damaged log by cutting it off at the first bad record, without a
+// word. So each commit carries its number, and the number of the newest is also
+// kept in a file of our own, written after the commit and synced every second. If
+// the database comes back with less than the file says, [Open] refuses with a
+// [DamagedError] that tells how much is missing.
+//
+// Commits are Badger's managed transactions, under our numbers. Then a read needs
+// no transaction time from Badger, for which it would wait until the commit in
+// flight is done: a lookup under the store's lock would stop the gathering.
+//
+// # What is not
+//
+//   - A commit that was written in the last second before a power cut, and whose
+//     loss the medium hides, may be missing from our own file as well.
+//   - Damage inside an older log that waits to become a table is not noticed if a
+//     newer log is whole; the window is the time of one flush.
+//   - The value log holds nothing: every value is below Badger's threshold. So
+//     there is nothing in it to collect, and its collector is never run.
+package badger

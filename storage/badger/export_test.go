@@ -1,0 +1,42 @@
+package badger
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage/resident"
+)
+
+// Commits is how many the store has made since it was opened anew.
+func Commits(s *Store) uint64 { return s.disk.durable.Load() }
+
+// Break makes the next commit fail, as a refused sync of the value log does.
+func Break(s *Store) {
+	err := errors.New("sync: input/output error")
+	s.disk.log.failure.Store(&err)
+}
+
+// Spoil overwrites the content of an item that nobody touched with one that does
+// not check.
+func Spoil(t testing.TB, s *Store, home queue.Number, id queue.ID) {
+	t.Helper()
+	found, err := s.Find(t.Context(), id)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("find: %v, %v", found, err)
+	}
+	key := append([]byte{'b'}, be64(uint64(home))...)
+	key = append(key, be64(found[0].Seq)...)
+	commit := s.disk.Append([]resident.Write{{Key: key, Value: []byte{1, 0, 0, 0, 0, 9}}}, resident.Mark{Seq: found[0].Seq})
+	if err := commit.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func be64(n uint64) []byte {
+	b := make([]byte, 8)
+	for i := range b {
+		b[i] = byte(n >> (56 - 8*i))
+	}
+	return b
+}

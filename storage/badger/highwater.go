@@ -1,0 +1,119 @@
+package badger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+)
+
+// DamagedError says that acknowledged commits are not in the database: its log was
+// cut off at a record that cannot be read, or files were put back from a copy.
+type DamagedError struct {
+	// Missing commits lie after commit Have; Want is the newest that was acknowledged.
+	Missing uint64
+	Have    uint64
+	Want    uint64
+}
+
+// Error implements error.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%d commits are missing after commit %d: they were acknowledged up to %d, and the log ends before that; "+
+		"restore the directory from a copy, or start with --accept-data-loss to go on without them", e.Missing, e.Have, e.Want)
+}
+
+// highWater is the file that knows the number of the newest commit. It has two
+// slots, which are written in turn, so that a write that was torn spoils only the
+// older knowledge: format 1, level 24, CRC32C of both 4.
+type highWater struct {
+	file  *os.File
+	level level // as it was found
+}
+
+const (
+	highWaterName   = "highwater"
+	highWaterFormat = 1
+	slotDistance    = 512 // so that slots lie in different sectors
+	slotSize        = 1 + levelSize + 4
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var errHighWater = errors.New("the file " + highWaterName + " is damaged, so nobody can say whether commits are missing; " +
+	"start with --accept-data-loss to go on")
+
+// openHighWater opens the file, or makes it. With errHighWater it can be used, and
+// knows nothing.
+func openHighWater(dir string) (*highWater, error) {
+	file, err := os.OpenFile(filepath.Join(dir, highWaterName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	h := &highWater{file: file}
+	b := make([]byte, slotDistance+slotSize)
+	n, _ := file.ReadAt(b, 0)
+	if n == 0 {
+		return h, syncDir(dir)
+	}
+	good := false
+	for _, slot := range [][]byte{b[:slotSize], b[slotDistance:]} {
+		sum := binary.BigEndian.Uint32(slot[1+levelSize:])
+		if slot[0] != highWaterFormat || sum != crc32.Checksum(slot[:1+levelSize], castagnoli) {
+			continue
+		}
+		good = true
+		if l := parseLevel(slot[1:]); l.number >= h.level.number {
+			h.level = l
+		}
+	}
+	if !good {
+		return h, errHighWater
+	}
+	return h, nil
+}
+
+// set writes a level. It is in the kernel's hands then, which is enough for a
+// process that dies; sync is for machines that do.
+func (h *highWater) set(l level) error {
+	b := l.append([]byte{highWaterFormat})
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	if _, err := h.file.WriteAt(b, int64(l.number%2)*slotDistance); err != nil {
+		return fmt.Errorf("write %s: %w", highWaterName, err)
+	}
+	return nil
+}
+
+func (h *highWater) sync() error {
+	if err := h.file.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", highWaterName, err)
+	}
+	return nil
+}
+
+// preserve keeps a copy of the file, for whoever has to find out what was lost.
+func (h *highWater) preserve(have, want uint64) (name string, err error) {
+	b, err := os.ReadFile(h.file.Name())
+	if err != nil {
+		return "", err
+	}
+	name = fmt.Sprintf("%s.lost-%d-%d", h.file.Name(), have, want)
+	return name, os.WriteFile(name, b, 0o600)
+}
+
+func (h *highWater) close() error {
+	if h == nil {
+		return nil
+	}
+	return h.file.Close()
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,112 @@
+package resident
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// fakeDisk is a Disk in memory that can be told to hold its commits back.
+type fakeDisk struct {
+	mu      sync.Mutex
+	keys    btree.Map[string, []byte]
+	mark    Mark
+	forgets bool // throws away what it is given
+	holds   bool
+	held    []*Commit
+	scans   int
+}
+
+func (d *fakeDisk) Append(writes []Write, mark Mark) *Commit {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mark = mark
+	for _, w := range writes {
+		switch {
+		case d.forgets:
+		case w.Delete:
+			d.keys.Delete(string(w.Key))
+		default:
+			d.keys.Set(string(w.Key), bytes.Clone(w.Value))
+		}
+	}
+	if !d.holds {
+		return nil
+	}
+	d.held = append(d.held, NewCommit())
+	return d.held[len(d.held)-1]
+}
+
+func (d *fakeDisk) Get(key []byte) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	value, _ := d.keys.Get(string(key))
+	return bytes.Clone(value), nil
+}
+
+func (d *fakeDisk) Scan(r Range, visit func(key, value []byte) bool) error {
+	d.mu.Lock()
+	keys := d.keys.Copy()
+	d.scans++
+	d.mu.Unlock()
+	keys.Ascend(string(r.From), func(key string, value []byte) bool {
+		return key < string(r.To) && visit([]byte(key), value)
+	})
+	return nil
+}
+
+func (d *fakeDisk) Mark() Mark { return d.mark }
+
+// setup opens a store over a fakeDisk, at a time that stands still.
+func setup(t testing.TB, o Options) (*Store, *fakeDisk) {
+	t.Helper()
+	disk := &fakeDisk{}
+	o.Disk = disk
+	if o.Now == nil {
+		at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		o.Now = func() time.Time { return at }
+	}
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, disk
+}
+
+var testQueue = queue.NewNumber(1, 1)
+
+// fill produces n plain items and returns their ids.
+func fill(t testing.TB, s *Store, n int, change func(*queue.NewItem)) []queue.ID {
+	t.Helper()
+	ids := make([]queue.ID, 0, n)
+	for len(ids) < n {
+		items := make([]queue.NewItem, min(1000, n-len(ids)))
+		for i := range items {
+			items[i] = queue.NewItem{ID: queue.NewID(), Queue: testQueue}
+			if change != nil {
+				change(&items[i])
+			}
+			ids = append(ids, items[i].ID)
+		}
+		if _, err := s.Produce(t.Context(), []queue.ProduceGroup{{Items: items}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ids
+}
+
+func lease(t testing.TB, s *Store, limit int) []queue.Item {
+	t.Helper()
+	answer, err := s.Lease(t.Context(), []queue.LeaseCall{{
+		Queue: testQueue, Takers: []queue.Taker{{Limit: limit, TTL: time.Minute}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Calls[0].Takers[0]
+}

@@ -1,0 +1,243 @@
+package resident
+
+import (
+	"context"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// Settle implements [queue.Store]. Groups over a bound of the disk make the whole
+// call fail, with a [queue.TooLargeError].
+func (s *Store) Settle(ctx context.Context, groups []queue.SettleGroup) (queue.SettleAnswer, error) {
+	follow := make([][]arrival, len(groups))
+	for i := range groups {
+		var err error
+		if follow[i], err = s.prepareSettle(&groups[i]); err != nil {
+			return queue.SettleAnswer{}, err
+		}
+	}
+	now, err := s.begin(ctx, writes)
+	if err != nil {
+		return queue.SettleAnswer{}, err
+	}
+	answer := queue.SettleAnswer{Now: instant(now), Groups: make([][]queue.Settled, len(groups))}
+	for i := range groups {
+		if answer.Groups[i], err = s.settle(groups[i].Entries, follow[i], now); err != nil {
+			return queue.SettleAnswer{}, s.abandon(err)
+		}
+		s.seal()
+	}
+	if err := s.leave(ctx); err != nil {
+		return queue.SettleAnswer{}, err
+	}
+	return answer, nil
+}
+
+// prepareSettle encodes what a group produces, entry after entry, and measures
+// what it may write.
+func (s *Store) prepareSettle(group *queue.SettleGroup) ([]arrival, error) {
+	var follow []arrival
+	total := 0
+	for i := range group.Entries {
+		e := &group.Entries[i]
+		total += 2 * itemOverhead
+		if e.Record != nil {
+			total += recordSize(e.Record)
+		}
+		if len(e.Produce) == 0 {
+			continue
+		}
+		arrivals, err := s.prepare(e.Produce, "produce")
+		if err != nil {
+			return nil, err
+		}
+		for j := range arrivals {
+			total += len(arrivals[j].content) + itemOverhead
+		}
+		follow = append(follow, arrivals...)
+	}
+	if bound := s.options.MaxGroup; bound > 0 && total > bound {
+		return nil, &queue.TooLargeError{Field: "entries", Limit: bound, Unit: "bytes"}
+	}
+	return follow, nil
+}
+
+// settle judges every entry of a group before it applies any.
+func (s *Store) settle(entries []queue.Settlement, follow []arrival, now int64) ([]queue.Settled, error) {
+	settled := make([]queue.Settled, len(entries))
+	slots := make([]slot, len(entries))
+	good := true
+	var err error
+	for i := range entries {
+		if err == nil {
+			slots[i], settled[i].Status, err = s.judge(&entries[i], now)
+		}
+		good = good && settled[i].Status == queue.Applied
+		if slots[i] != 0 {
+			s.entries.get(slots[i]).set(named, true)
+		}
+	}
+	for _, sl := range slots {
+		if sl != 0 {
+			s.entries.get(sl).set(named, false)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !good {
+		for i := range settled {
+			if settled[i].Status == queue.Applied {
+				settled[i].Status = queue.Undone
+			}
+		}
+		return settled, nil
+	}
+	for i := range entries {
+		settled[i] = s.apply(slots[i], &entries[i], now)
+		for range entries[i].Produce {
+			if _, err := s.insert(follow[0], now); err != nil {
+				return nil, err
+			}
+			follow = follow[1:]
+		}
+	}
+	return settled, nil
+}
+
+// judge says what would become of an entry, and changes nothing. It returns the
+// slot of any item that it finds.
+func (s *Store) judge(t *queue.Settlement, now int64) (slot, queue.SettleStatus, error) {
+	if t.Guard == queue.Held {
+		sl, status, err := s.holder(t.Key, t.Token)
+		if err != nil || status != queue.Applied {
+			return sl, status, err
+		}
+		return s.judgeFound(sl, t, now)
+	}
+	sl, err := s.summon(t.Key, now)
+	if err != nil || sl == 0 {
+		return 0, queue.Gone, err
+	}
+	return s.judgeFound(sl, t, now)
+}
+
+func (s *Store) judgeFound(sl slot, t *queue.Settlement, now int64) (slot, queue.SettleStatus, error) {
+	e := s.entries.get(sl)
+	var token queue.Token
+	var attempts, own int32
+	if x := s.extOf(e); x != nil {
+		token, attempts, own = x.token, x.attempts, x.maxAttempts
+	}
+	switch {
+	case token != t.Token,
+		t.Guard == queue.NotLive && e.is(held) && e.at > now,
+		e.is(named): // an earlier entry of the group uses this token up
+		return sl, queue.Stale, nil
+	case t.Guard == queue.NotLive && e.is(held) && e.is(lapseCounts):
+		attempts++
+	}
+	buries := t.Outcome == queue.Bury || t.Outcome == queue.Retry && atLimit(attempts+1, own, t)
+	if !buries {
+		return sl, queue.Applied, nil
+	}
+	if t.DeadQueue == 0 {
+		return sl, queue.OverLimit, nil
+	}
+	// Should an earlier copy be there, it has to be at hand when this one comes.
+	_, err := s.summon(queue.Key{ID: e.id, Queue: t.DeadQueue, Home: s.homes.numbers[e.home]}, now)
+	return sl, queue.Applied, err
+}
+
+// atLimit says whether attempts use up the limit in force, the item's own first.
+func atLimit(attempts, own int32, t *queue.Settlement) bool {
+	limit := t.MaxAttempts
+	if own != 0 {
+		limit = own
+	}
+	return limit > 0 && attempts >= limit && !t.Undead
+}
+
+func (s *Store) apply(sl slot, t *queue.Settlement, now int64) queue.Settled {
+	e := s.lift(sl)
+	x := s.touch(e)
+	if t.Guard == queue.NotLive && e.is(held) {
+		s.accountForLapse(e, x, now)
+	}
+	found, delivery := s.key(e), x.deliveries
+	if t.Guard == queue.Held && t.Outcome != queue.Release {
+		x.recoveries = 0
+	}
+	settled := queue.Settled{Status: queue.Applied}
+	var next queue.Step
+	switch t.Outcome {
+	case queue.Complete:
+		s.erase(sl)
+		next = queue.StepComplete
+	case queue.Retry:
+		x.attempts++
+		if atLimit(x.attempts, x.maxAttempts, t) {
+			settled.Buried = true
+			s.bury(sl, t, now)
+			next = queue.StepBury
+			break
+		}
+		setLast(x, t.Last)
+		s.stand(e, dueTime(t.DueAt, t.Delay, now), now)
+		next = queue.StepRetry
+	case queue.Release:
+		due := x.due
+		if !t.DueAt.IsZero() || t.Delay != 0 {
+			due = dueTime(t.DueAt, t.Delay, now)
+		}
+		s.stand(e, due, now)
+		next = queue.StepRelease
+	case queue.Bury:
+		s.bury(sl, t, now)
+		next = queue.StepBury
+	}
+	if t.Outcome != queue.Complete {
+		settled.AvailableAt = instant(e.at)
+		s.lower(sl, now)
+	}
+	if t.Record != nil {
+		record := *t.Record
+		record.Key, record.Delivery, record.Next = found, delivery, next
+		if next == queue.StepRetry || next == queue.StepRelease {
+			record.NextAt = settled.AvailableAt
+		}
+		s.record(record, now)
+	}
+	return settled
+}
+
+// bury makes a lifted item the last of a dead-letter queue, with a fresh budget.
+// Should the same item be there already, from an earlier life, it gives way: it
+// is the same work, and its newer copy knows the whole story.
+func (s *Store) bury(sl slot, t *queue.Settlement, now int64) {
+	e := s.entries.get(sl)
+	x := s.touch(e)
+	setLast(x, t.Last)
+	x.dead = &queue.Dead{
+		From:       s.parts[e.part].queue,
+		Reason:     t.Reason,
+		At:         instant(now),
+		Status:     x.last.Status,
+		Attempts:   x.attempts,
+		Recoveries: x.recoveries,
+	}
+	x.attempts, x.recoveries, x.expires = 0, 0, 0
+	target := queue.Key{ID: e.id, Queue: t.DeadQueue, Home: s.homes.numbers[e.home]}
+	if older := s.find(target); older != 0 && older != sl {
+		s.lift(older)
+		s.erase(older)
+	}
+	s.rehome(sl, t.DeadQueue, 0)
+	s.stand(e, now, now)
+}
+
+func setLast(x *ext, last queue.Last) {
+	if last != (queue.Last{}) {
+		x.last = last
+	}
+}
