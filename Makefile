@@ -1,0 +1,48 @@
+# What developers and CI run. A target's comment behind ## is its line in `make help`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# GOTESTSUM prints one line a package, the output of what fails, and a count at the end.
+GOTESTSUM := go tool gotestsum --format standard-quiet --hide-summary=skipped --
+
+.PHONY: help
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/posthaste, a static binary
+	CGO_ENABLED=0 go build -trimpath -o bin/posthaste ./cmd/posthaste
+
+.PHONY: demo
+demo: ## See a queue push, retry and bury within half a minute
+	go run ./cmd/posthaste demo
+
+.PHONY: test
+test: ## Run all tests: unit, conformance, end to end, crash
+	$(GOTESTSUM) -count=1 ./...
+
+.PHONY: check
+check: lint ## Run what a change must pass: lint, layers, all tests with the race detector
+	$(GOTESTSUM) -count=1 -race ./...
+
+.PHONY: lint
+lint: ## Check format, vet, staticcheck and the layers
+	@unformatted=$$(go tool gofumpt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+	go test -count=1 ./test
+
+.PHONY: fmt
+fmt: ## Format the source
+	go tool gofumpt -w .
+
+.PHONY: generate
+generate: ## Make generated code anew
+	go generate ./...
+
+.PHONY: bench
+bench: ## Measure whole paths through the real binary, and how the cost of a lease grows
+	go run ./test/bench

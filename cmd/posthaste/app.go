@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/posthaste-io/posthaste/api"
+	"github.com/posthaste-io/posthaste/dispatcher"
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/scheduler"
+	"github.com/posthaste-io/posthaste/storage"
+	"github.com/posthaste-io/posthaste/subscriptions"
+	"github.com/posthaste-io/posthaste/webhooks"
+)
+
+// drainTime is how long requests to the API may take to end at the stop. Waits for
+// leases are ended before, so only slow clients take long.
+const drainTime = 10 * time.Second
+
+// app is a whole server. [openApp] or [newApp] take what it needs, start sets it
+// going, wait or stop end it. It reads no flags, knows no signals and keeps nothing
+// in globals, so several can run in one process.
+type app struct {
+	log      *slog.Logger
+	store    storage.Backend
+	api      *net.TCPListener
+	admin    *net.TCPListener
+	server   *api.Server
+	broker   *queue.Broker
+	schedule *scheduler.Scheduler
+	dispatch *dispatcher.Dispatcher
+	sender   *webhooks.Sender
+
+	cleanups cleanups
+	// broken holds the first error of a part that ended before it was told to.
+	broken chan error
+}
+
+// openApp opens the store that is configured and makes an app on it.
+func openApp(c config, log *slog.Logger) (*app, error) {
+	b := readBuild()
+	log.Info("starting", "version", b.version, "commit", b.commit, "store", c.store.String())
+	store, err := openStore(c, log)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", c.store, err)
+	}
+	return newApp(store, c, log)
+}
+
+// newApp takes the addresses and joins the parts. The store is the app's from now on;
+// if newApp fails it gives back all that it took, the store too.
+func newApp(store storage.Backend, c config, log *slog.Logger) (_ *app, err error) {
+	a := &app{log: log, store: store, broken: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.stop())
+		}
+	}()
+	a.cleanups.push("close the store", func(context.Context) error { return a.store.Close() })
+	if a.api, err = a.bind("--listen", c.listen); err != nil {
+		return nil, err
+	}
+	if a.admin, err = a.bind("--admin-listen", c.adminListen); err != nil {
+		return nil, err
+	}
+	guard := webhooks.NewGuard(webhooks.GuardOptions{
+		Allow: c.allow, HTTPSOnly: c.httpsOnly,
+		Own: []netip.AddrPort{addrPort(a.api), addrPort(a.admin)},
+	})
+	known := &pushed{}
+	a.broker = queue.New(a.store, c.limits.broker(queue.Options{
+		Queues:      storage.NewCollection[queue.Settings](a.store, "queue"),
+		Counters:    storage.NewCollection[queue.Counter](a.store, "counter"),
+		Numbers:     storage.NewCollection[queue.NumberEntry](a.store, "number"),
+		Subscribers: known,
+		Limit:       known.limit,
+		Logger:      log,
+	}))
+	// Made before the broker's verbs are called, which tell it of due times.
+	a.schedule = scheduler.New(scheduler.Options{Broker: a.broker, Logger: log})
+	subs := subscriptions.New(subscriptions.Options{
+		Docs:         storage.NewCollection[subscriptions.Document](a.store, "subscription"),
+		Claims:       storage.NewCollection[subscriptions.Claim](a.store, "claim"),
+		Queues:       a.broker,
+		CheckURL:     guard.CheckURL,
+		CheckHeaders: webhooks.CheckHeaders,
+		Logger:       log,
+	})
+	known.subs = subs
+	version := readBuild().version
+	a.sender = webhooks.NewSender(webhooks.SenderOptions{
+		UserAgent: "posthaste/" + version, Guard: guard, MaxIdlePerHost: c.limits.MaxPushes,
+	})
+	a.dispatch = dispatcher.New(dispatcher.Options{
+		Broker: a.broker, Subscriptions: subs, Sender: a.sender, Logger: log,
+		Node: hostname(), MaxPushes: c.limits.MaxPushes, Grace: graceOf(c.grace),
+	})
+	a.server = api.New(api.Options{
+		Broker: a.broker, Subscriptions: subs, Lane: a.lane,
+		Durable: a.store.Durable(), Version: version, Ready: a.checks, Logger: log,
+		Limits: c.limits.api(),
+	})
+	return a, nil
+}
+
+// start sets everything going. What it starts is stopped in the opposite order:
+// nothing new, then pushes, then requests, then batches, then the store.
+func (a *app) start() {
+	a.run("run batches dry", a.broker.Run)
+	a.serve("drain the admin listener", a.admin, a.server.Admin())
+	a.serve("drain the API listener", a.api, a.server)
+	a.cleanups.push("close idle connections to endpoints", func(context.Context) error {
+		a.sender.Close()
+		return nil
+	})
+	a.run("end pushes", a.dispatch.Run)
+	a.run("end the scheduler", a.schedule.Run)
+	a.cleanups.push("say not ready, give no more leases", func(context.Context) error {
+		a.server.Drain()
+		return nil
+	})
+}
+
+// wait returns when the context has ended or the app cannot go on, with everything
+// stopped.
+func (a *app) wait(ctx context.Context) error {
+	var err error
+	select {
+	case <-ctx.Done():
+		a.log.Info("told to stop", "cause", context.Cause(ctx))
+	case <-a.store.Failed():
+		err = storeError{fmt.Errorf("store: %w", a.store.Err())}
+	case err = <-a.broken:
+	}
+	if err != nil {
+		// Returned as well, but the steps of stopping may take their time.
+		a.log.Info("cannot go on", "cause", err)
+	}
+	return errors.Join(err, a.stop())
+}
+
+// stop undoes what newApp and start did, the last first. A second call does nothing.
+func (a *app) stop() error {
+	return a.cleanups.run(context.Background(), a.log)
+}
+
+// url is where the API listens.
+func (a *app) url() string { return "http://" + a.api.Addr().String() }
+
+// run starts a part that works until its context ends, and waits for it at the stop.
+func (a *app) run(step string, part func(ctx context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		err := part(ctx)
+		if ctx.Err() == nil {
+			a.fail(errors.Join(fmt.Errorf("%s: ended by itself", step), err))
+		}
+		ended <- err
+	}()
+	a.cleanups.push(step, func(context.Context) error {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	})
+}
+
+// serve answers on a listener, and at the stop waits for the answers that are under
+// way, for a time.
+func (a *app) serve(step string, l net.Listener, h http.Handler) {
+	server := api.NewHTTPServer(h, a.log)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			a.fail(fmt.Errorf("serve %s: %w", l.Addr(), err))
+		}
+	}()
+	a.cleanups.push(step, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, drainTime, fmt.Errorf("answers still under way after %s", drainTime))
+		defer cancel()
+		err := server.Shutdown(ctx)
+		if err != nil {
+			err = errors.Join(context.Cause(ctx), server.Close())
+		}
+		<-ended
+		return err
+	})
+}
+
+// fail notes the first part that ended too early; the others follow from it.
+func (a *app) fail(err error) {
+	select {
+	case a.broken <- err:
+	default:
+	}
+}
+
+// bind takes an address, and gives it back at the stop.
+func (a *app) bind(flag, address string) (*net.TCPListener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	a.cleanups.push("leave "+address, func(context.Context) error {
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil // the server on it has closed it
+	})
+	bound := l.(*net.TCPListener)
+	if !addrPort(bound).Addr().IsLoopback() {
+		return nil, usagef("%s %q: leads to %s, which is not a loopback address", flag, address, l.Addr())
+	}
+	return bound, nil
+}
+
+// checks are what must be well for the server to take work.
+func (a *app) checks() []api.Check {
+	return []api.Check{{Name: "store", Err: a.store.Err()}}
+}
+
+// lane shows what the dispatcher does for a subscription.
+func (a *app) lane(ns queue.Namespace, name string) (api.LaneState, bool) {
+	s, ok := a.dispatch.LaneState(ns, name)
+	return api.LaneState(s), ok
+}
+
+// graceOf turns no grace into what the dispatcher takes for it.
+func graceOf(grace time.Duration) time.Duration {
+	if grace == 0 {
+		return -1
+	}
+	return grace
+}
+
+func addrPort(l *net.TCPListener) netip.AddrPort {
+	return l.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// hostname labels leases for people; without a name the label is left out.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/posthaste-io/posthaste/webhooks"
+)
+
+// serveCommand is the server's configuration as people give it.
+type serveCommand struct {
+	Listen      string `default:"127.0.0.1:2319" env:"POSTHASTE_LISTEN" help:"Address of the API; loopback only."`
+	AdminListen string `default:"127.0.0.1:2320" env:"POSTHASTE_ADMIN_LISTEN" help:"Address of health checks and profiles; loopback only."`
+	Store       string `env:"POSTHASTE_STORE" placeholder:"URL" help:"Where items are kept: badger:///absolute/directory, badger:relative/directory, or memory: (gone when the process ends). Default badger:posthaste-data; with --dev memory:."`
+	Dev         bool   `env:"POSTHASTE_DEV" help:"For development: a memory store unless --store says otherwise, pushes to loopback addresses allowed, logs as text."`
+
+	EgressAllow     []string `env:"POSTHASTE_EGRESS_ALLOW" sep:"," placeholder:"CIDR[:PORT]" help:"Let pushes go to these private addresses, such as 10.0.0.0/8:8443. May be repeated. All public addresses are open, all others closed."`
+	EgressHTTPSOnly bool     `name:"egress-https-only" env:"POSTHASTE_EGRESS_HTTPS_ONLY" help:"Refuse endpoints that start with http://."`
+
+	LogFormat logFormat     `enum:"auto,json,text" default:"auto" env:"POSTHASTE_LOG_FORMAT" help:"json, text, or auto: json unless --dev."`
+	LogLevel  slog.Level    `default:"info" env:"POSTHASTE_LOG_LEVEL" help:"debug, info, warn or error."`
+	Grace     time.Duration `default:"10s" env:"POSTHASTE_GRACE" help:"At the stop running requests to endpoints may go on so long; then they are cancelled, and their items given back uncounted."`
+
+	limitFlags
+
+	Window         int      `default:"1000000" env:"POSTHASTE_WINDOW" help:"How many items a store on disk keeps in memory as well, at about 90 bytes each; what is beyond it is read when it is wanted."`
+	MinFreeDisk    byteSize `env:"POSTHASTE_MIN_FREE_DISK" placeholder:"SIZE" help:"With less free space than this no new items are taken (507); settling goes on down to a quarter of it. Default 512MiB or a twentieth of the disk, whichever is more."`
+	AcceptDataLoss bool     `env:"POSTHASTE_ACCEPT_DATA_LOSS" help:"Open a store whose log lost commits that were acknowledged, and go on with what is left."`
+}
+
+// logFormat is how log lines look.
+type logFormat string
+
+const (
+	logAuto logFormat = "auto"
+	logText logFormat = "text"
+	logJSON logFormat = "json"
+)
+
+// Run implements command: it serves until the context ends.
+func (c *serveCommand) Run(ctx context.Context, s streams) error {
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	log := newLogger(s.stderr, config.logFormat, config.logLevel)
+	return serve(ctx, config, log)
+}
+
+// serve runs an app until the context ends or the app cannot go on.
+func serve(ctx context.Context, c config, log *slog.Logger) error {
+	a, err := openApp(c, log)
+	if err != nil {
+		return err
+	}
+	a.start()
+	announce(log, "listening", "api", a.api.Addr().String(), "admin", a.admin.Addr().String(), "durable", a.store.Durable())
+	return a.wait(ctx)
+}
+
+// config is the server's configuration, judged.
+type config struct {
+	listen, adminListen string
+	store               storeURL
+	// dev says that people look at the log and at errors.
+	dev       bool
+	allow     []webhooks.AllowRule
+	httpsOnly bool
+	limits    limitFlags
+	logFormat logFormat
+	logLevel  slog.Level
+	grace     time.Duration
+	window    int
+	// minFreeDisk is in bytes; 0 is the store's default.
+	minFreeDisk    uint64
+	acceptDataLoss bool
+}
+
+// config judges the flags; its errors are [usageError].
+func (c *serveCommand) config() (config, error) {
+	out := config{
+		listen: c.Listen, adminListen: c.AdminListen, dev: c.Dev,
+		httpsOnly: c.EgressHTTPSOnly, limits: c.limitFlags,
+		logFormat: c.LogFormat, logLevel: c.LogLevel, grace: c.Grace,
+		window: c.Window, minFreeDisk: uint64(c.MinFreeDisk), acceptDataLoss: c.AcceptDataLoss,
+	}
+	for _, l := range []struct{ flag, address string }{{"--listen", c.Listen}, {"--admin-listen", c.AdminListen}} {
+		if err := checkLoopback(l.flag, l.address); err != nil {
+			return config{}, err
+		}
+	}
+	var err error
+	if out.store, err = parseStoreURL(orElse(c.Store, defaultStore(c.Dev))); err != nil {
+		return config{}, err
+	}
+	rules := c.EgressAllow
+	if c.Dev {
+		// Not 127.0.0.1 alone: a rule for a single address opens our own listeners as well.
+		// IPv6 has but the one.
+		rules = append([]string{"127.0.0.0/8", "[::1/128]"}, rules...)
+	}
+	for _, text := range rules {
+		rule, err := webhooks.ParseAllow(text)
+		if err != nil {
+			return config{}, usagef("--egress-allow: %w", err)
+		}
+		out.allow = append(out.allow, rule)
+	}
+	if err := c.check(); err != nil {
+		return config{}, err
+	}
+	if c.Window < 1 {
+		return config{}, usagef("--window %d: want 1 or more", c.Window)
+	}
+	if c.Grace < 0 {
+		return config{}, usagef("--grace %s: want a duration that is not negative", c.Grace)
+	}
+	if out.logFormat == logAuto {
+		out.logFormat = logJSON
+		if c.Dev {
+			out.logFormat = logText
+		}
+	}
+	return out, nil
+}
+
+func defaultStore(dev bool) string {
+	if dev {
+		return "memory:"
+	}
+	return "badger:posthaste-data"
+}
+
+// checkLoopback refuses what others than this machine could reach.
+func checkLoopback(flag, address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return usagef("%s %q: want host:port, such as 127.0.0.1:2319", flag, address)
+	}
+	if host == "localhost" {
+		return nil // what it resolves to is judged once it is bound
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() {
+		return nil
+	}
+	return usagef("%s %q: refused, it is not a loopback address: this release has no API keys, so whoever "+
+		"reaches it may read and delete every item. Listen on 127.0.0.1 or [::1], and put in front of it what "+
+		"knows who is calling, such as a reverse proxy on this machine", flag, address)
+}
+
+// storeURL says where items are kept.
+type storeURL struct {
+	kind storeKind
+	// dir is Badger's directory.
+	dir string
+}
+
+// storeKind is a backend.
+type storeKind int
+
+const (
+	storeMemory storeKind = iota + 1
+	storeBadger
+)
+
+// String returns the URL.
+func (u storeURL) String() string {
+	switch {
+	case u.kind == storeMemory:
+		return "memory:"
+	case strings.HasPrefix(u.dir, "/"):
+		return "badger://" + u.dir
+	default:
+		return "badger:" + u.dir
+	}
+}
+
+// parseStoreURL reads memory:, badger:///absolute/directory or badger:directory.
+func parseStoreURL(text string) (storeURL, error) {
+	scheme, rest, _ := strings.Cut(text, ":")
+	switch scheme {
+	case "memory":
+		if rest != "" && rest != "//" {
+			return storeURL{}, usagef("--store %q: memory: takes nothing behind the colon", text)
+		}
+		return storeURL{kind: storeMemory}, nil
+	case "badger":
+		dir, absolute := strings.CutPrefix(rest, "//")
+		switch {
+		case absolute && !strings.HasPrefix(dir, "/"):
+			return storeURL{}, usagef("--store %q: names the host %q; want badger:///%s, or badger:%s for a relative directory",
+				text, strings.SplitN(dir, "/", 2)[0], dir, dir)
+		case dir == "" || dir == "/":
+			return storeURL{}, usagef("--store %q: names no directory; want badger:///var/lib/posthaste or badger:posthaste-data", text)
+		case strings.ContainsAny(dir, "?#\x00"):
+			return storeURL{}, usagef("--store %q: takes a directory and no options", text)
+		}
+		return storeURL{kind: storeBadger, dir: dir}, nil
+	default:
+		return storeURL{}, usagef("--store %q: want badger:///absolute/directory, badger:relative/directory or memory:", text)
+	}
+}
+
+// byteSize is a count of bytes, written as 1048576, 512MB or 2GiB.
+type byteSize uint64
+
+var byteUnits = []struct {
+	suffix string
+	size   uint64
+}{
+	{"KiB", 1 << 10},
+	{"MiB", 1 << 20},
+	{"GiB", 1 << 30},
+	{"TiB", 1 << 40},
+	{"kB", 1e3},
+	{"KB", 1e3},
+	{"MB", 1e6},
+	{"GB", 1e9},
+	{"TB", 1e12},
+	{"B", 1},
+	{"", 1},
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *byteSize) UnmarshalText(text []byte) error {
+	for _, unit := range byteUnits {
+		digits, ok := strings.CutSuffix(string(text), unit.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 64)
+		if err != nil || n > 1<<62/unit.size {
+			break
+		}
+		*b = byteSize(n * unit.size)
+		return nil
+	}
+	return fmt.Errorf("%q is no count of bytes such as 1048576, 512MB or 2GiB", text)
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
