@@ -26,7 +26,10 @@ func (jsonCodec) mediaType() string { return "application/json" }
 
 func (c jsonCodec) decode(data []byte, m proto.Message) error { return c.decoder.Decode(data, m) }
 
-func (jsonCodec) append(dst []byte, m proto.Message) []byte { return wirejson.Append(dst, m) }
+// append ends the message with a line feed, for those who read it in a terminal.
+func (jsonCodec) append(dst []byte, m proto.Message) []byte {
+	return append(wirejson.Append(dst, m), '\n')
+}
 
 var messageJSON codec = jsonCodec{wirejson.NewDecoder(laterFields)}
 

@@ -177,7 +177,7 @@ func (e *env) do(r *http.Request) answer {
 	e.Helper()
 	rec := httptest.NewRecorder()
 	e.server.ServeHTTP(rec, r)
-	a := answer{T: e.T, status: rec.Code, header: rec.Header(), raw: rec.Body.String()}
+	a := answer{T: e.T, status: rec.Code, header: rec.Header(), raw: strings.TrimSuffix(rec.Body.String(), "\n")}
 	if err := json.Unmarshal([]byte(a.raw), &a.body); err != nil {
 		e.Fatalf("%s %s: answer is no JSON object: %v: %q", r.Method, r.URL, err, a.raw)
 	}
