@@ -49,7 +49,11 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(s.stderr, config.logFormat, config.logLevel)
+	if config.logFormat == logText {
+		return serve(ctx, config, newLogger(s.stderr, logText, config.logLevel))
+	}
+	log, flush := newGatheringLogger(s.stderr, config.logLevel)
+	defer flush()
 	return serve(ctx, config, log)
 }
 
