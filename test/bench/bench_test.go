@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMain lets the test program be the sink, as the bench itself can be.
+func TestMain(m *testing.M) {
+	if os.Getenv(sinkEnv) != "" {
+		exit(serveSink(os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+func TestRun_QuickFillsEveryRow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs the server")
+	}
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "report.json")
+	var table bytes.Buffer
+	if err := run(t.Context(), []string{"-quick", "-json", file}, &table); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report Report
+	if err := json.Unmarshal(text, &report); err != nil {
+		t.Fatal(err)
+	}
+	// Seven rows of load, three shapes and the memory on two stores each; the push
+	// of both, and the bare client.
+	const want = 2*(7+3+1+1) + 1
+	if len(report.Rows) != want {
+		t.Errorf("rows: got %d, want %d\n%s", len(report.Rows), want, table.String())
+	}
+	for _, r := range report.Rows {
+		if r.Median <= 0 || len(r.Values) < report.Rounds {
+			t.Errorf("%s on %s: median %v of %v", r.Name, r.Store, r.Median, r.Values)
+		}
+		if !strings.Contains(table.String(), r.Name) {
+			t.Errorf("%s is not in the table", r.Name)
+		}
+		if durable := r.Store == "badger"; r.Durable != durable {
+			t.Errorf("%s on %s: durable is %v", r.Name, r.Store, r.Durable)
+		}
+	}
+}
+
+func TestRow_JudgesItsGoal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		is    string
+		value float64
+		want  bool
+	}{
+		{atLeast, 100, true},
+		{atLeast, 201, false},
+		{atMost, 100, false},
+		{atMost, 200, true},
+	} {
+		r := (&sheet{}).row("row", store{}, "items/s")
+		for _, v := range []float64{90, 1000, 150} {
+			r.add(v)
+		}
+		r.against(c.value, "reference", c.is, 0.75)
+		if r.Median != 150 || r.Met != c.want {
+			t.Errorf("150 against %v, %s 0.75: median %v, met %v, want %v", c.value, c.is, r.Median, r.Met, c.want)
+		}
+	}
+}
+
+func TestClient_FindsReceiptsAndStamps(t *testing.T) {
+	t.Parallel()
+	c := &client{}
+	// 000000000000000000042, then other bytes.
+	const stamp = "MDAwMDAwMDAwMDAwMDAwMDAwMDQycHBw"
+	answer := `{"items":[{"id":"r1","receipt":"r1","bytes":"` + stamp + `"},{"bytes":"` + stamp + `","receipt":"r2"}]}`
+	if err := c.scan([]byte(answer)); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.receipts) != 2 || string(c.receipts[0]) != "r1" || string(c.receipts[1]) != "r2" {
+		t.Errorf("receipts: got %q", c.receipts)
+	}
+	if len(c.stamps) != 2 || c.stamps[0] != 42 || c.stamps[1] != 42 {
+		t.Errorf("stamps: got %v", c.stamps)
+	}
+	c.receipts, c.stamps = nil, nil
+	if err := c.scan([]byte(answer[:len(answer)-30])); err == nil {
+		t.Error("a cut answer was read without an error")
+	}
+}
