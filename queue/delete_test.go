@@ -133,18 +133,25 @@ func TestDelete_AnswersWhoWaits(t *testing.T) {
 func TestINV01_DeletionWaitsForProducesOnTheirWay(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
-		open := f.store.Block(storagetest.Produce)
-		onItsWay := f.startProduce(t.Context(), items(1)...)
+		openFirst := f.store.Block(storagetest.Produce)
+		first := f.startProduce(t.Context(), items(1)...)
+		second := f.startProduce(t.Context(), items(1)...)
+		openSecond := f.store.Block(storagetest.Produce)
 		deletion := start(func() (struct{}, error) {
 			return struct{}{}, f.DeleteQueue(t.Context(), ns, "orders", false)
 		})
 		late := f.startProduce(t.Context(), items(1)...)
-		if !isPending(deletion) {
-			t.Fatal("the queue was deleted under a produce")
+		openFirst()
+		if a := <-first; a.err != nil {
+			t.Errorf("first produce: %v", a.err)
 		}
-		open()
-		if a := <-onItsWay; a.err != nil {
-			t.Errorf("produce: %v", a.err)
+		stats := f.store.Calls(storagetest.Stats)
+		if !isPending(deletion) || stats != 0 {
+			t.Fatal("the deletion went on under a produce")
+		}
+		openSecond()
+		if a := <-second; a.err != nil {
+			t.Errorf("second produce: %v", a.err)
 		}
 		if a := <-deletion; !errors.Is(a.err, queue.ErrNotEmpty) {
 			t.Errorf("deletion: got %v, want ErrNotEmpty", a.err)
@@ -152,8 +159,8 @@ func TestINV01_DeletionWaitsForProducesOnTheirWay(t *testing.T) {
 		if a := <-late; a.err != nil {
 			t.Errorf("produce that waited for the deletion: %v", a.err)
 		}
-		if got := f.total(t, "orders"); got != 2 {
-			t.Errorf("got %d items, want 2", got)
+		if got := f.total(t, "orders"); got != 3 {
+			t.Errorf("got %d items, want 3", got)
 		}
 	})
 }
@@ -232,7 +239,7 @@ func TestTidy_CancelsWhatADeletionLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		f.create(t, queue.Settings{Name: "kept"})
 		f.produce(t, "kept", items(1)...)
-		f.produce(t, "orders", items(1)...)
+		f.produce(t, "orders", queue.ProduceItem{ExpireTTL: time.Second})
 		f.store.FailBefore(storagetest.DeleteDocument, 1, queue.ErrUnavailable)
 		if err := f.DeleteQueue(t.Context(), ns, "kept", true); !errors.Is(err, queue.ErrUnavailable) {
 			t.Errorf("got %v, want ErrUnavailable", err)
@@ -240,6 +247,12 @@ func TestTidy_CancelsWhatADeletionLeft(t *testing.T) {
 		f.store.FailBefore(storagetest.Purge, 1, queue.ErrUnavailable)
 		if err := f.DeleteQueue(t.Context(), ns, "orders", true); err != nil {
 			t.Fatal(err) // The queue is gone all the same.
+		}
+		// A queue of the same name has nothing to do with what is left.
+		f.create(t, queue.Settings{Name: "orders"})
+		<-time.After(time.Second)
+		if n, err := f.Sweep(t.Context()); err != nil || n != 0 {
+			t.Errorf("sweep: got %d buried, %v, want none", n, err)
 		}
 		<-time.After(2 * time.Minute)
 		for range 2 {
@@ -252,5 +265,22 @@ func TestTidy_CancelsWhatADeletionLeft(t *testing.T) {
 			t.Errorf("got %+v, %v, want only the item of the queue that was not deleted", stats, err)
 		}
 		f.settle(t, entry(f.leaseOne(t, "kept"), queue.Complete))
+	})
+}
+
+func TestDelete_DeadLetterQueueOfTheSystemStaysOne(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.produce(t, "orders", items(1)...)
+		f.settle(t, entry(f.leaseOne(t, "orders"), queue.Bury))
+		f.create(t, queue.Settings{Name: "quick", DeadQueue: "orders~dead"})
+		for _, name := range []string{"orders", "quick"} {
+			if err := f.DeleteQueue(t.Context(), ns, name, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !f.settings(t, "orders~dead").DeadLetter {
+			t.Error("orders~dead is an ordinary queue, though what it holds was buried")
+		}
 	})
 }

@@ -206,6 +206,29 @@ func TestRun_AnswersAllBeforeItReturns(t *testing.T) {
 	})
 }
 
+func TestRun_WaitsForTheStoresLastLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(queue.Options{})
+		f.create(t, queue.Settings{Name: "orders"})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := start(func() (struct{}, error) { return struct{}{}, f.Run(ctx) })
+		open := f.store.Block(storagetest.Lease)
+		looking := f.startLease(t.Context(), params(1))
+		stop()
+		synctest.Wait()
+		select {
+		case <-ended:
+			t.Error("Run returned while the store was at work")
+		default:
+		}
+		open()
+		if a := <-looking; !errors.Is(a.err, queue.ErrShuttingDown) {
+			t.Errorf("lease that found nothing: got %v, want ErrShuttingDown", a.err)
+		}
+	})
+}
+
 func TestDrain_EndsWaitsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {

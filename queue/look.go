@@ -47,33 +47,41 @@ func (l *leaser) gather() (looks []*look, returned []Item) {
 	defer l.mu.Unlock()
 	returned, l.returned = l.returned, nil
 	room := MaxBatchEntries
-	for len(l.marked) > 0 && room > 0 {
+	for len(l.marked) > 0 {
 		ln := l.marked[0]
-		var lk *look
-		if len(ln.waiters) > 0 {
-			lk = &look{line: ln, last: ln.waiters[len(ln.waiters)-1].arrival}
-		}
-		for _, w := range ln.waiters[:min(len(ln.waiters), takersPerCall)] {
-			if room -= w.limit; room < 0 && len(lk.takers)+len(looks) > 0 {
-				break
+		n := ln.fitting(&room)
+		if n == 0 && len(ln.waiters) > 0 {
+			if len(looks) > 0 {
+				break // the next call begins with it
 			}
-			lk.takers = append(lk.takers, w)
-		}
-		if lk != nil && len(lk.takers) == 0 {
-			break // the next call begins with it
+			n = 1
 		}
 		ln.marked = false
 		l.marked = slices.Delete(l.marked, 0, 1)
-		if lk == nil {
-			continue
+		if n == 0 {
+			continue // nobody waits there any more
 		}
+		lk := &look{line: ln, takers: slices.Clone(ln.waiters[:n]), last: ln.waiters[len(ln.waiters)-1].arrival}
 		for _, w := range lk.takers {
 			w.looking = true
 		}
-		l.inFlight += len(lk.takers)
+		l.inFlight += n
 		looks = append(looks, lk)
 	}
 	return looks, returned
+}
+
+// fitting counts the waiters at the head whose limits fit into what is left of a
+// call's room, and takes it.
+func (ln *line) fitting(room *int) (n int) {
+	for _, w := range ln.waiters[:min(len(ln.waiters), takersPerCall)] {
+		if w.limit > *room {
+			break
+		}
+		*room -= w.limit
+		n++
+	}
+	return n
 }
 
 // rest ends the loop if there is nothing to do.

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/storagetest"
 )
 
@@ -258,6 +260,59 @@ func TestQueues_Ensure(t *testing.T) {
 	}
 	_, err = f.EnsureQueue(t.Context(), ns, "a b")
 	wantInvalid(t, err, "queue_name")
+}
+
+// staleDocs returns what it has read only once something else has happened.
+type staleDocs struct {
+	queue.QueueDocs
+	meanwhile func()
+}
+
+func (d *staleDocs) Get(ctx context.Context, in queue.Namespace, name string) (queue.Settings, uint64, error) {
+	s, revision, err := d.QueueDocs.Get(ctx, in, name)
+	if f := d.meanwhile; f != nil {
+		d.meanwhile = nil
+		f()
+	}
+	return s, revision, err
+}
+
+func TestQueues_SettingsThatWereReadBeforeAChangeAreNotUsedAfterIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := storagetest.NewModel(time.Now)
+		docs := &staleDocs{QueueDocs: storage.NewCollection[queue.Settings](model, "queue")}
+		b := queue.New(model, queue.Options{
+			Queues:   docs,
+			Counters: storage.NewCollection[queue.Counter](model, "counter"),
+			Numbers:  storage.NewCollection[queue.NumberEntry](model, "number"),
+		})
+		if _, err := b.CreateQueue(t.Context(), queue.Settings{Namespace: ns, Name: "orders"}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(queue.DefaultSettingsAge)
+		docs.meanwhile = func() {
+			if _, err := b.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: "orders", LeaseTTL: ptr(time.Hour)}); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := b.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "orders", Items: items(1)}); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := b.Lease(t.Context(), params(1))
+		if err != nil || len(reply.Items) != 1 || !reply.Items[0].AvailableAt.Equal(time.Now().Add(time.Hour)) {
+			t.Errorf("got %+v, %v, want an item with the lease that was set in between", reply.Items, err)
+		}
+	})
+}
+
+func TestQueues_NumberThatSomebodyElseTookIsNotUsed(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []error{queue.ErrRevision, queue.ErrExists} {
+		f := newFixture(queue.Options{})
+		f.store.FailBefore(storagetest.PutDocument, 1, lost)
+		f.create(t, queue.Settings{Name: "orders"})
+	}
 }
 
 func TestQueues_ConcurrentCreatesTakeNumbersOfTheirOwn(t *testing.T) {
