@@ -49,6 +49,7 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	defer paceCollector()()
 	if config.logFormat == logText {
 		return serve(ctx, config, newLogger(s.stderr, logText, config.logLevel))
 	}
