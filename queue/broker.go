@@ -49,8 +49,6 @@ type Options struct {
 	Limit  func(ctx context.Context, ns Namespace, queue string) (int32, error)
 	Logger *slog.Logger
 
-	// MaxItems bounds one call of a verb, in items or receipts.
-	MaxItems int
 	// MaxPayload bounds one payload, MaxCallBytes all content of one call.
 	MaxPayload   int
 	MaxCallBytes int
@@ -80,9 +78,13 @@ type Subscribers interface {
 	Unsubscribe(ctx context.Context, ns Namespace, queue string) error
 }
 
+// DefaultMaxItems bounds one call of a verb, in items or receipts, and a page of a
+// list. It is the same for everybody who calls the broker, lanes among them: who
+// lets strangers call may bound those further.
+const DefaultMaxItems = 1000
+
 // Defaults of [Options].
 const (
-	DefaultMaxItems         = 1000
 	DefaultMaxPayload       = 1_000_000
 	DefaultMaxCallBytes     = 5_000_000
 	DefaultMaxWaiting       = 10_000
@@ -95,7 +97,6 @@ const (
 )
 
 func (o *Options) setDefaults() {
-	orDefault(&o.MaxItems, DefaultMaxItems)
 	orDefault(&o.MaxPayload, DefaultMaxPayload)
 	orDefault(&o.MaxCallBytes, DefaultMaxCallBytes)
 	orDefault(&o.MaxWaiting, DefaultMaxWaiting)

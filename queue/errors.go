@@ -86,7 +86,11 @@ func (e *OverloadedError) Error() string {
 }
 
 // UnsupportedError names a field or method of a later release.
-type UnsupportedError struct{ What string }
+type UnsupportedError struct {
+	What string
+	// Field is the path as the caller spelled it, or empty if it is none.
+	Field string
+}
 
 // Error implements error.
 func (e *UnsupportedError) Error() string { return e.What + " is not supported by this release" }

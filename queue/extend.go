@@ -14,10 +14,10 @@ import (
 // those of [Store]. A repeat is safe in any case.
 func (b *Broker) Extend(ctx context.Context, ns Namespace, queue string, entries []ExtendEntry) ([]Extended, error) {
 	if len(entries) == 0 {
-		return nil, Invalid("receipts", "none given; want 1 to %d", b.opts.MaxItems)
+		return nil, Invalid("receipts", "none given; want 1 to %d", DefaultMaxItems)
 	}
-	if len(entries) > b.opts.MaxItems {
-		return nil, &TooLargeError{Field: "receipts", Limit: b.opts.MaxItems, Unit: "receipts"}
+	if len(entries) > DefaultMaxItems {
+		return nil, &TooLargeError{Field: "receipts", Limit: DefaultMaxItems, Unit: "receipts"}
 	}
 	var receipts []Receipt // those in the namespace: no other can be extended
 	for i := range entries {

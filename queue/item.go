@@ -14,6 +14,10 @@ type Item struct {
 
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	// FirstDueAt is when the item was first due, whatever retries and releases made
+	// of it; a redrive sets it anew. What counts the time since then, such as giving
+	// up, counts from here.
+	FirstDueAt time.Time
 	// DueAt is where the item stands by right: release returns to it.
 	DueAt time.Time
 	// AvailableAt is where it stands now; the deadline while it is held.

@@ -32,7 +32,7 @@ const (
 // Errors: [InvalidError]; [ErrNotFound]; [ErrClientWaiting]; [OverloadedError];
 // [ErrShuttingDown]; those of [Store].
 func (b *Broker) Lease(ctx context.Context, p LeaseParams) (LeaseReply, error) {
-	if err := checkLease(&p, b.opts.MaxItems); err != nil {
+	if err := checkLease(&p); err != nil {
 		return LeaseReply{}, err
 	}
 	q, err := b.known.named(ctx, p.Namespace, p.Queue)
@@ -56,10 +56,10 @@ func (b *Broker) Lease(ctx context.Context, p LeaseParams) (LeaseReply, error) {
 	return b.leases.wait(ctx, w, p.Wait)
 }
 
-func checkLease(p *LeaseParams, maxItems int) error {
+func checkLease(p *LeaseParams) error {
 	switch {
-	case p.Limit < 1 || p.Limit > maxItems:
-		return Invalid("batch_size", "is %d; want 1 to %d", p.Limit, maxItems)
+	case p.Limit < 1 || p.Limit > DefaultMaxItems:
+		return Invalid("batch_size", "is %d; want 1 to %d", p.Limit, DefaultMaxItems)
 	case p.MaxBytes < 0 || p.MaxBytes > MaxLeaseBytes:
 		return Invalid("max_bytes", "is %d; want 1 to %d", p.MaxBytes, MaxLeaseBytes)
 	case p.Wait < 0 || p.Wait > MaxWait:

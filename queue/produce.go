@@ -61,9 +61,9 @@ func (b *Broker) Produce(ctx context.Context, call ProduceCall) ([]Produced, err
 func (b *Broker) checkProduce(call *ProduceCall) (size int, err error) {
 	switch n := len(call.Items); {
 	case n == 0:
-		return 0, Invalid("items", "is empty; want 1 to %d items", b.opts.MaxItems)
-	case n > b.opts.MaxItems:
-		return 0, &TooLargeError{Field: "items", Limit: b.opts.MaxItems, Unit: "items"}
+		return 0, Invalid("items", "is empty; want 1 to %d items", DefaultMaxItems)
+	case n > DefaultMaxItems:
+		return 0, &TooLargeError{Field: "items", Limit: DefaultMaxItems, Unit: "items"}
 	}
 	for i := range call.Items {
 		it := &call.Items[i]

@@ -157,18 +157,18 @@ func (b *Broker) Queue(ctx context.Context, ns Namespace, name string) (Settings
 	return b.opts.Queues.Get(ctx, ns, name)
 }
 
-// Queues lists queues by name, beginning with pivot, or after the place where it
-// would be; an empty one begins with the first.
-func (b *Broker) Queues(ctx context.Context, ns Namespace, pivot string, limit int) ([]Settings, error) {
+// Queues lists queues by name, with their revisions, beginning with pivot, or after
+// the place where it would be; an empty one begins with the first.
+func (b *Broker) Queues(ctx context.Context, ns Namespace, pivot string, limit int) ([]Versioned[Settings], error) {
 	if limit < 1 {
 		return nil, Invalid("limit", "is %d; want 1 or more", limit)
 	}
-	var found []Settings
+	var found []Versioned[Settings]
 	if pivot != "" {
-		s, _, err := b.opts.Queues.Get(ctx, ns, pivot)
+		s, revision, err := b.opts.Queues.Get(ctx, ns, pivot)
 		switch {
 		case err == nil:
-			found = append(found, s)
+			found = append(found, Versioned[Settings]{Namespace: ns, Name: pivot, Revision: revision, Value: s})
 		case !errors.Is(err, ErrNotFound):
 			return nil, err
 		}
@@ -180,10 +180,7 @@ func (b *Broker) Queues(ctx context.Context, ns Namespace, pivot string, limit i
 	if err != nil {
 		return nil, err
 	}
-	for i := range rest {
-		found = append(found, rest[i].Value)
-	}
-	return found, nil
+	return append(found, rest...), nil
 }
 
 // enterAdmin waits until nobody else makes, changes or deletes a queue.

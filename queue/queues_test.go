@@ -232,6 +232,9 @@ func TestQueues_ListFromAPivot(t *testing.T) {
 		var names []string
 		for _, s := range found {
 			names = append(names, s.Name)
+			if value, revision, err := f.Queue(t.Context(), ns, s.Name); err != nil || s.Value != value || s.Revision != revision {
+				t.Errorf("from %q: got %+v, want %+v at revision %d, %v", test.pivot, s, value, revision, err)
+			}
 		}
 		if err != nil || !slices.Equal(names, test.want) {
 			t.Errorf("from %q, %d: got %v, %v, want %v", test.pivot, test.limit, names, err, test.want)

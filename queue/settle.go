@@ -54,10 +54,10 @@ func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error)
 // checkSettle judges what can be judged without the items.
 func (b *Broker) checkSettle(ctx context.Context, call *SettleCall) error {
 	if len(call.Entries) == 0 {
-		return Invalid("receipts", "none given; want 1 to %d", b.opts.MaxItems)
+		return Invalid("receipts", "none given; want 1 to %d", DefaultMaxItems)
 	}
-	if len(call.Entries) > b.opts.MaxItems {
-		return &TooLargeError{Field: "receipts", Limit: b.opts.MaxItems, Unit: "receipts"}
+	if len(call.Entries) > DefaultMaxItems {
+		return &TooLargeError{Field: "receipts", Limit: DefaultMaxItems, Unit: "receipts"}
 	}
 	receipts := make([]Receipt, len(call.Entries))
 	for i := range call.Entries {

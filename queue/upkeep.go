@@ -112,8 +112,8 @@ func (b *Broker) Stats(ctx context.Context, ns Namespace, queue string) (QueueSt
 
 // Items lists a queue's items in queue order, with content; see [ListRequest].
 func (b *Broker) Items(ctx context.Context, query ItemsQuery) (ListPage, error) {
-	if query.Limit < 1 || query.Limit > b.opts.MaxItems {
-		return ListPage{}, Invalid("limit", "is %d; want 1 to %d", query.Limit, b.opts.MaxItems)
+	if query.Limit < 1 || query.Limit > DefaultMaxItems {
+		return ListPage{}, Invalid("limit", "is %d; want 1 to %d", query.Limit, DefaultMaxItems)
 	}
 	q, err := b.known.named(ctx, query.Namespace, query.Queue)
 	if err != nil {
