@@ -36,11 +36,11 @@ func (x *exchange) readBody(buf *bytes.Buffer, limit int64) (reserved int64, err
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return 0, &mediaTypeError{"Content-Encoding " + clip(encoding) + " is not read; send the body as it is"}
 	}
-	tooLarge := &queue.TooLargeError{Field: "body", Limit: int(limit), Unit: "bytes"}
+	var tooLarge error = &queue.TooLargeError{Field: "body", Limit: int(limit), Unit: "bytes"}
 	reserve := r.ContentLength
 	switch {
 	case reserve > limit:
-		// Not a byte of it is read, so the connection cannot be used again.
+		// Not a byte of it is taken, so the connection cannot be used again.
 		x.w.Header().Set("Connection", "close")
 		return 0, tooLarge
 	case reserve < 0:
@@ -57,8 +57,11 @@ func (x *exchange) readBody(buf *bytes.Buffer, limit int64) (reserved int64, err
 	_, err = buf.ReadFrom(http.MaxBytesReader(x.w, r.Body, limit))
 	if err != nil {
 		x.s.bodies.give(reserve)
-		return 0, bodyError(err, tooLarge)
+		err = bodyError(err, tooLarge)
+		x.unread = err == tooLarge // what broke off has nothing more to read
+		return 0, err
 	}
+	x.unread = false
 
 	size := int64(buf.Len())
 	x.s.bodies.give(reserve - size)

@@ -19,7 +19,7 @@ type Broker interface {
 	CreateQueue(ctx context.Context, s queue.Settings) (queue.Settings, error)
 	UpdateQueue(ctx context.Context, u queue.SettingsUpdate) (queue.Settings, error)
 	Queue(ctx context.Context, ns queue.Namespace, name string) (queue.Settings, uint64, error)
-	Queues(ctx context.Context, ns queue.Namespace, pivot string, limit int) ([]queue.Settings, error)
+	Queues(ctx context.Context, ns queue.Namespace, pivot string, limit int) ([]queue.Versioned[queue.Settings], error)
 	DeleteQueue(ctx context.Context, ns queue.Namespace, name string, force bool) error
 	QueueName(ctx context.Context, n queue.Number) (string, error)
 	Items(ctx context.Context, q queue.ItemsQuery) (queue.ListPage, error)

@@ -34,7 +34,8 @@ func TestI03_EveryMethodIsStrict(t *testing.T) {
 			e.call(m, `{} {}`).invalid("", "follows the message")
 			e.call(m, ``).invalid("", "empty")
 			e.call(m+"?key=secret", `{}`).invalid("", "query strings")
-			e.do(request("/v1/"+m, strings.NewReader(`{}`), "Idempotency-Key", "k")).want(400, "not_supported")
+			e.do(request("/v1/"+m, strings.NewReader(`{}`), "Idempotency-Key", "k")).want(400, "not_supported").
+				is("Idempotency-Key", "details", "field")
 			e.do(request("/v1/"+m, strings.NewReader(`{}`), "Posthaste-Namespace", "n")).want(400, "not_supported")
 			e.do(request("/v1/"+m, strings.NewReader(`{}`), "Posthaste-Ordering-Key", "n")).want(400, "not_supported")
 			e.do(request("/v1/"+m, strings.NewReader(`{}`), "Posthaste-Delay", "1s")).invalid("Posthaste-Delay", "put it into the item")
@@ -203,7 +204,7 @@ func TestA11_LogHasNeitherPayloadsNorKeys(t *testing.T) {
 	if want := `"msg":"request","method":"queue.produce","status":200,"code_text":"ok"`; !strings.Contains(log, want) {
 		t.Errorf("no line with %s: %s", want, log)
 	}
-	if lines := strings.Count(log, "\n"); lines != 5 {
+	if lines := strings.Count(log, `"msg":"request"`); lines != 5 {
 		t.Errorf("got %d lines, want one for each of 5 requests: %s", lines, log)
 	}
 }
@@ -212,9 +213,53 @@ func TestCall_PagesOfOtherOriginsAreRefused(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	e.broker.produce = accept
-	e.do(request("/v1/produce/q", nil, "Origin", "https://evil.example")).want(403, "forbidden")
-	e.do(request("/v1/produce/q", nil, "Sec-Fetch-Site", "cross-site")).want(403, "forbidden")
+	for name, value := range map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
+		a := e.do(request("/v1/produce/q", nil, name, value)).want(403, "forbidden")
+		if m, _ := a.body["message"].(string); !strings.Contains(m, name) || !strings.Contains(m, value) || !strings.Contains(m, "proxy") {
+			t.Errorf("%s: the message does not name it and a way: %s", name, a.raw)
+		}
+	}
 	e.do(request("/v1/produce/q", nil)).want(201, "ok")
+}
+
+func TestCall_PagesThatPointTheirNameToLoopbackAreRefused(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.broker.produce = accept
+	browser := func(host string, headers ...string) answer {
+		r := request("/v1/produce/q", nil, headers...)
+		r.Host = host
+		return e.do(r)
+	}
+	for _, host := range []string{"evil.example:2319", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "", "[::2]:1"} {
+		for _, a := range []answer{browser(host, "Origin", "http://"+host), browser(host, "Sec-Fetch-Site", "same-origin")} {
+			if a.want(403, "forbidden"); !strings.Contains(a.raw, "Host") {
+				t.Errorf("%s: the message does not name Host: %s", host, a.raw)
+			}
+		}
+		browser(host).want(201, "ok") // no browser: a proxy names whom it stands for
+	}
+	for _, host := range []string{"127.0.0.1:2319", "127.0.0.1", "127.8.9.10:1", "[::1]:2319", "[::1]", "localhost:2319", "LOCALHOST"} {
+		browser(host, "Origin", "http://"+host).want(201, "ok")
+	}
+	// Whoever has keys may be called by any name.
+	keyed := setup(t, func(o *api.Options) { o.Access = &refusing{} })
+	keyed.broker.produce = accept
+	r := request("/v1/produce/q", nil, "Sec-Fetch-Site", "same-origin")
+	r.Host = "queue.example"
+	keyed.do(r).want(201, "ok")
+}
+
+func TestCall_AKeyThatNobodyReadsIsWarnedOfOnce(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.broker.produce = accept
+	for range 2 {
+		e.do(request("/v1/produce/q", nil, "Authorization", "Bearer secret")).want(201, "ok")
+	}
+	if log := e.log.String(); strings.Count(log, `"level":"WARN"`) != 1 || strings.Contains(log, "secret") {
+		t.Errorf("got %s, want one warning without the key", log)
+	}
 }
 
 // refusing says no to one method.

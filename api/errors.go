@@ -3,9 +3,9 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -45,6 +45,20 @@ type refusedError struct {
 func (e *refusedError) Error() string { return e.stale.Error() }
 func (e *refusedError) Unwrap() error { return e.stale }
 
+// placedError is an error with the place where the caller wrote what it is about.
+type placedError struct {
+	error
+	field string
+}
+
+func (e *placedError) Unwrap() error { return e.error }
+
+// browserError is a request that a web page made, or may have made.
+type browserError struct{ reason string }
+
+func (e *browserError) Error() string        { return e.reason }
+func (e *browserError) Is(target error) bool { return target == ErrForbidden }
+
 // failure is the answer to an error.
 type failure struct {
 	status int
@@ -60,39 +74,63 @@ type failure struct {
 	results []*v1.Settled
 }
 
-// sentinels maps what is told by errors.Is; failureOf knows the errors that carry
-// more. The messages say what to do. cause adds what happened, for errors that
-// callers made and that name only what they named; what went wrong within is
-// logged, not told.
-var sentinels = []struct {
-	err        error
-	status     int
-	word       string
-	message    string
+// sentinel is an error that is told by errors.Is, and its answer.
+type sentinel struct {
+	err    error
+	status int
+	word   string
+	// message says what is, and advice what to do.
+	message string
+	advice  string
+	// cause tells of the error itself as well: for those that callers made and that
+	// name only what they named. What went wrong within is logged, not told.
 	cause      bool
 	retryAfter time.Duration
-}{
-	{err: errNoSuchMethod, status: http.StatusNotFound, word: "no_such_method", message: "there is no such method; calls are POST /v1/<method>, such as /v1/queue.produce"},
-	{err: errSlowBody, status: http.StatusRequestTimeout, word: "request_timeout", message: "the body did not arrive in time; nothing was done, send it again"},
+}
+
+// sentinels is searched from the top; failureOf knows the errors that carry more.
+var sentinels = []sentinel{
+	{err: errNoSuchMethod, status: http.StatusNotFound, word: "no_such_method", message: "there is no such method", advice: "calls are POST /v1/<method>, such as /v1/queue.produce"},
+	{err: errSlowBody, status: http.StatusRequestTimeout, word: "request_timeout", message: "the body did not arrive in time", advice: "nothing was done, send it again"},
 	{err: ErrForbidden, status: http.StatusForbidden, word: "forbidden", message: "the caller may not do this", cause: true},
 
-	{err: queue.ErrAlreadyDead, status: http.StatusConflict, word: "already_dead", message: "the item is in a dead-letter queue, where nothing is buried; complete, retry or release it"},
-	{err: queue.ErrStale, status: http.StatusConflict, word: "stale_lease", message: "the lease was settled, or the item was leased again; nothing was done"},
-	{err: queue.ErrClientWaiting, status: http.StatusConflict, word: "client_waiting", message: "a request of this client_id waits on this queue already; let it end, or use another client_id"},
+	{err: queue.ErrAlreadyDead, status: http.StatusConflict, word: "already_dead", message: "the item is in a dead-letter queue, where nothing is buried", advice: "complete, retry or release it"},
+	{err: queue.ErrStale, status: http.StatusConflict, word: "stale_lease", message: "the lease was settled, or the item was leased again", advice: "nothing was done"},
+	{err: queue.ErrClientWaiting, status: http.StatusConflict, word: "client_waiting", message: "a request of this client_id waits on this queue already", advice: "let it end, or use another client_id"},
 	{err: queue.ErrExists, status: http.StatusConflict, word: "already_exists", message: "the name is taken", cause: true},
-	{err: queue.ErrRevision, status: http.StatusConflict, word: "revision_mismatch", message: "it was changed in between; read it again and repeat", cause: true},
-	{err: queue.ErrMismatch, status: http.StatusConflict, word: "idempotency_mismatch", message: "the idempotency key was used with another item; use a new key for a new item"},
-	{err: queue.ErrNotEmpty, status: http.StatusConflict, word: "not_empty", message: "it is in use; empty it, delete its subscription, or use force", cause: true},
-	{err: queue.ErrNotFound, status: http.StatusNotFound, word: "not_found", message: "there is none of that name; create it first, or check the spelling", cause: true},
-	{err: queue.ErrNotSupported, status: http.StatusBadRequest, word: "not_supported", message: "a later release will support this", cause: true},
+	{err: queue.ErrRevision, status: http.StatusConflict, word: "revision_mismatch", message: "it was changed in between", advice: "read it again and repeat", cause: true},
+	{err: queue.ErrMismatch, status: http.StatusConflict, word: "idempotency_mismatch", message: "the idempotency key was used with another item", advice: "use a new key for a new item"},
+	{err: queue.ErrNotEmpty, status: http.StatusConflict, word: "not_empty", message: "it is in use", advice: "empty it, delete its subscription, or use force", cause: true},
+	{err: queue.ErrNotFound, status: http.StatusNotFound, word: "not_found", message: "there is none of that name", advice: "create it first, or check the spelling", cause: true},
+	{err: queue.ErrNotSupported, status: http.StatusBadRequest, word: "not_supported", message: "is not supported by this release", cause: true},
 
-	{err: queue.ErrDiskFull, status: http.StatusInsufficientStorage, word: "disk_full", message: "the disk is nearly full, so no new items are taken; leasing and settling work", retryAfter: 10 * time.Second},
-	{err: queue.ErrUnknownOutcome, status: http.StatusServiceUnavailable, word: "unknown_outcome", message: "whether it was done is not known; repeat it, with the same idempotency keys if it has some", retryAfter: time.Second},
-	{err: queue.ErrShuttingDown, status: http.StatusServiceUnavailable, word: "shutting_down", message: "this server is stopping; nothing was done, repeat it", retryAfter: time.Second},
-	{err: queue.ErrUnavailable, status: http.StatusServiceUnavailable, word: "store_unavailable", message: "the store cannot answer now; nothing was done, repeat it later", retryAfter: 2 * time.Second},
+	{err: queue.ErrDiskFull, status: http.StatusInsufficientStorage, word: "disk_full", message: "the disk is nearly full, so no new items are taken", advice: "leasing and settling work", retryAfter: 10 * time.Second},
+	{err: queue.ErrUnknownOutcome, status: http.StatusServiceUnavailable, word: "unknown_outcome", message: "whether it was done is not known", advice: "repeat it, with the same idempotency keys if it has some", retryAfter: time.Second},
+	{err: queue.ErrShuttingDown, status: http.StatusServiceUnavailable, word: "shutting_down", message: "this server is stopping", advice: "nothing was done, repeat it", retryAfter: time.Second},
+	{err: queue.ErrUnavailable, status: http.StatusServiceUnavailable, word: "store_unavailable", message: "the store cannot answer now", advice: "nothing was done, repeat it later", retryAfter: 2 * time.Second},
 	// A context can end while a batch is on its way, so nothing better can be said.
-	{err: context.DeadlineExceeded, status: http.StatusServiceUnavailable, word: "unknown_outcome", message: "the time was up before the answer came, and whether it was done is not known; repeat it, with the same idempotency keys if it has some", retryAfter: time.Second},
+	{err: context.DeadlineExceeded, status: http.StatusServiceUnavailable, word: "unknown_outcome", message: "the time was up before the answer came, and whether it was done is not known", advice: "repeat it, with the same idempotency keys if it has some", retryAfter: time.Second},
 	{err: context.Canceled, status: http.StatusServiceUnavailable, word: "unknown_outcome", message: "the request was given up before the answer came, and whether it was done is not known", retryAfter: time.Second},
+}
+
+// text is what the answer says of err.
+func (s *sentinel) text(err error) string {
+	text := s.message
+	if own := err.Error(); s.cause {
+		head, plain := strings.CutSuffix(own, s.err.Error())
+		switch {
+		case plain:
+			text = head + s.message
+		case !strings.Contains(own, s.err.Error()):
+			return own // it says itself what to do
+		default:
+			text = own
+		}
+	}
+	if s.advice != "" {
+		text += "; " + s.advice
+	}
+	return text
 }
 
 // failureOf is the one place that turns errors into answers.
@@ -126,22 +164,33 @@ func failureOf(err error) failure {
 		return failure{status: http.StatusMethodNotAllowed, word: "method_not_allowed", message: e.Error(), allow: e.allow}
 	}
 	for _, s := range sentinels {
-		if !errors.Is(err, s.err) {
-			continue
+		if errors.Is(err, s.err) {
+			return failure{
+				status: s.status, word: s.word, message: s.text(err), retryAfter: s.retryAfter,
+				details: placeOf(err),
+			}
 		}
-		f := failure{status: s.status, word: s.word, message: s.message, retryAfter: s.retryAfter}
-		if s.cause {
-			f.message = fmt.Sprintf("%v: %s", err, s.message)
-		}
-		if e, ok := errors.AsType[*queue.MismatchError](err); ok {
-			f.details = map[string]string{"field": fmt.Sprintf("items[%d].idempotency_key", e.Index)}
-		}
-		return f
 	}
 	return failure{
 		status: http.StatusInternalServerError, word: "internal",
 		message: "something went wrong that nobody foresaw; the log has it under the request id",
 	}
+}
+
+// placeOf returns the details of an error that is about one field or header.
+func placeOf(err error) map[string]string {
+	field := ""
+	if e, ok := errors.AsType[*placedError](err); ok {
+		field = e.field
+	} else if e, ok := errors.AsType[*queue.MismatchError](err); ok {
+		field = entry("items", e.Index, "idempotency_key")
+	} else if e, ok := errors.AsType[*queue.UnsupportedError](err); ok {
+		field = e.Field
+	}
+	if field == "" {
+		return nil
+	}
+	return map[string]string{"field": field}
 }
 
 // failureOfRefused names every receipt that was refused, and why.
@@ -169,6 +218,17 @@ func wordOf(err error) string {
 		}
 	}
 	return "internal"
+}
+
+// tell adds what went wrong within, for developers: others get it from the log.
+func (f *failure) tell(err error) {
+	if f.status < http.StatusInternalServerError {
+		return
+	}
+	if f.details == nil {
+		f.details = make(map[string]string)
+	}
+	f.details["cause"] = err.Error()
 }
 
 // header writes what the failure has for headers.

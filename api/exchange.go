@@ -1,8 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -17,6 +20,15 @@ import (
 // Answers have this long to be taken by the client. A deadline of the whole server
 // would begin before a long poll and cut its answer.
 const answerTimeout = 30 * time.Second
+
+// Bounds of what is read of a body that was refused, and thrown away.
+const (
+	maxDiscard     = 32 << 20
+	discardTimeout = 2 * time.Second
+	// smallBody is what the HTTP server itself reads of a body before it answers, so
+	// that the connection can be used again.
+	smallBody = 256 << 10
+)
 
 // exchange is one request and its answer, and what the log will say of them.
 type exchange struct {
@@ -38,6 +50,8 @@ type exchange struct {
 	items int
 	// quiet is for what probes ask every few seconds: only trouble is worth a line.
 	quiet bool
+	// unread says that a body may be left on the connection.
+	unread bool
 	// status is 0 until the answer is written.
 	status int
 	word   string
@@ -52,6 +66,7 @@ func (s *Server) exchange(method string, f func(*exchange)) http.HandlerFunc {
 		x := &exchange{
 			s: s, w: w, r: r, control: http.NewResponseController(w),
 			codec: messageJSON, start: time.Now(), id: requestID(r), method: method,
+			unread: r.ContentLength != 0,
 		}
 		w.Header().Set("X-Request-Id", x.id)
 		if s.draining.Load() {
@@ -125,16 +140,42 @@ func (x *exchange) attributes() []slog.Attr {
 func (x *exchange) fail(err error) {
 	f := failureOf(err)
 	x.cause = err
+	if x.s.dev {
+		f.tell(err)
+	}
 	f.header(x.w.Header())
+	if x.unread && (x.r.ContentLength < 0 || x.r.ContentLength > smallBody) {
+		x.w.Header().Set("Connection", "close")
+	}
+	discard := x.unread && x.w.Header().Get("Connection") == "close"
 	// Whoever cannot be answered is gone.
-	_ = x.reply(f.status, f.word, f.body(), false)
+	if err := x.reply(f.status, f.word, f.body(), discard); err == nil && discard {
+		x.discard()
+	}
+}
+
+// discard reads what is left of a body, for a while: many clients look for the answer
+// only once they have sent everything, and a connection that is closed under them takes
+// the answer with it.
+func (x *exchange) discard() {
+	if x.r.Header.Get("Expect") != "" {
+		return // they ask first, and have their answer
+	}
+	// Not every reader has deadlines; those without one are tests.
+	_ = x.control.SetReadDeadline(time.Now().Add(discardTimeout))
+	// How it ends does not matter: the connection is closed after it.
+	_, _ = io.CopyN(io.Discard, x.r.Body, maxDiscard)
 }
 
 // reply writes a message as the answer. With flush it returns only when the bytes
-// were handed to the connection, or with the error that says that they were not.
+// were handed to the connection, or with the error that says that they were not; a
+// client that is known to be gone gets none.
 func (x *exchange) reply(status int, word string, m proto.Message, flush bool) error {
 	buf := answers.Get().(*[]byte)
 	body := x.codec.append((*buf)[:0], m)
+	if x.s.dev && status >= http.StatusBadRequest {
+		body = indented(body)
+	}
 	if cap(body) <= maxPooled {
 		defer func() {
 			*buf = body
@@ -144,8 +185,22 @@ func (x *exchange) reply(status int, word string, m proto.Message, flush bool) e
 	return x.write(status, word, x.codec.mediaType(), body, flush)
 }
 
+// indented is for people who read answers in a terminal.
+func indented(body []byte) []byte {
+	var b bytes.Buffer
+	if err := json.Indent(&b, body, "", "  "); err != nil {
+		return body // no JSON, which nobody can indent
+	}
+	return b.Bytes()
+}
+
 func (x *exchange) write(status int, word, mediaType string, body []byte, flush bool) error {
 	x.status, x.word = status, word
+	// Asked before the first byte goes out, and not again: a client that has all of its
+	// answer may close the connection before we see that it was written.
+	if err := context.Cause(x.r.Context()); flush && err != nil {
+		return err
+	}
 	h := x.w.Header()
 	h.Set("Content-Type", mediaType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -158,9 +213,6 @@ func (x *exchange) write(status int, word, mediaType string, body []byte, flush 
 	}
 	if !flush {
 		return nil
-	}
-	if err := context.Cause(x.r.Context()); err != nil {
-		return err
 	}
 	return x.control.Flush()
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/posthaste-io/posthaste/queue"
 )
 
-// maxDelay is as far ahead as the broker takes due times.
+// maxDelay is as far ahead as the broker takes due times, and as long as it lets
+// items live.
 const maxDelay = 10 * 365 * 24 * time.Hour
 
 // forever bounds durations that have no bound of their own.
@@ -26,23 +27,42 @@ func parseDuration(field, text string, low, high time.Duration) (time.Duration, 
 	}
 	if d < low || d > high {
 		if high == forever {
-			return 0, queue.Invalid(field, "%s is too short; want at least %s", clip(text), formatDuration(low))
+			return 0, queue.Invalid(field, "%s is too short; want at least %s", clip(text), readable(low))
 		}
-		return 0, queue.Invalid(field, "%s is out of range; want %s to %s", clip(text), formatDuration(low), formatDuration(high))
+		return 0, queue.Invalid(field, "%s is out of range; want %s to %s", clip(text), readable(low), readable(high))
 	}
 	return d, nil
 }
 
 // optionalDuration is nil for an empty text.
-func optionalDuration(field, text string, low time.Duration) (*time.Duration, error) {
+func optionalDuration(field, text string, low, high time.Duration) (*time.Duration, error) {
 	if text == "" {
 		return nil, nil
 	}
-	d, err := parseDuration(field, text, low, forever)
+	d, err := parseDuration(field, text, low, high)
 	return &d, err
 }
 
-// formatDuration writes seconds: 90s, 1.5s. The duration is not negative.
+// leaseTimeout reads how long a lease is to last; nil takes the queue's, or keeps it.
+func leaseTimeout(text string) (*time.Duration, error) {
+	return optionalDuration("lease_timeout", text, queue.MinLeaseTTL, queue.MaxLeaseTTL)
+}
+
+// readable writes a duration for people, in the units that they think in: 168h,
+// 1m30s, 10ms.
+func readable(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// formatDuration writes seconds, as all answers do: 90s, 1.5s. The duration is not
+// negative.
 func formatDuration(d time.Duration) string {
 	whole := strconv.FormatInt(int64(d/time.Second), 10)
 	rest := d % time.Second
@@ -52,12 +72,13 @@ func formatDuration(d time.Duration) string {
 	return whole + "." + strings.TrimRight(fmt.Sprintf("%09d", rest), "0") + "s"
 }
 
-// stamp is nil for the zero time, which is then left out of the answer.
+// stamp is nil for the zero time, which is then left out of the answer. Instants
+// have microseconds, whether a store or this process took them.
 func stamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
 	}
-	return timestamppb.New(t)
+	return timestamppb.New(t.Truncate(time.Microsecond))
 }
 
 // Bounds of a page.
@@ -95,6 +116,17 @@ func formatRevision(r uint64) string {
 // count bounds a number of things to what the wire can say.
 func count(n int) int32 {
 	return int32(min(n, math.MaxInt32))
+}
+
+// checkCount bounds what one call is about; field is where its list is.
+func (s *Server) checkCount(field, unit string, n int) error {
+	switch {
+	case n == 0:
+		return queue.Invalid(field, "none given; want 1 to %d", s.limits.Items)
+	case n > s.limits.Items:
+		return &queue.TooLargeError{Field: field, Limit: s.limits.Items, Unit: unit}
+	}
+	return nil
 }
 
 // entry is the path of a list's entry, or of a field of it.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -13,23 +14,26 @@ import (
 // The headers of our own that a request can have, in canonical spelling.
 const (
 	headerKind          = "Posthaste-Kind"
+	headerReference     = "Posthaste-Reference"
 	headerDelay         = "Posthaste-Delay"
 	headerEnqueueAt     = "Posthaste-Enqueue-At"
 	headerForward       = "Posthaste-Forward-"
 	headerIdempotency   = "Idempotency-Key"
 	headerHop           = "Webhook-Hop"
 	headerTrace         = "Traceparent"
+	headerPushID        = "Webhook-Id"
 	headerPrefix        = "Posthaste-"
 	headerLaterOrdering = "Posthaste-Ordering-Key"
 	headerLaterSpace    = "Posthaste-Namespace"
 )
 
-// pushed are the headers that a push of ours carries. A call may come from such a
-// push, whose endpoint is this server or another one; they say nothing about it.
-var pushed = map[string]bool{
+// ofPush are the headers that a push of ours carries. A call may be such a push,
+// whose endpoint is this server or another one. Then they say nothing about the call,
+// but that an item keeps the kind and the reference that it was pushed with.
+var ofPush = map[string]bool{
 	"Posthaste-Queue": true, "Posthaste-Subscription": true, headerKind: true,
 	"Posthaste-Attempt": true, "Posthaste-Max-Attempts": true, "Posthaste-Enqueued-At": true,
-	"Posthaste-Reference": true, "Posthaste-Retry-Reason": true, "Posthaste-Previous-Status": true,
+	headerReference: true, "Posthaste-Retry-Reason": true, "Posthaste-Previous-Status": true,
 	"Posthaste-Receipt": true, "Posthaste-Lease-Deadline": true,
 }
 
@@ -39,6 +43,7 @@ type headerInfo struct {
 	hop   int32
 	// The rest is read for raw items only.
 	kind      string
+	reference string
 	delay     time.Duration
 	enqueueAt time.Time
 	key       string
@@ -53,6 +58,7 @@ func readHeaders(h http.Header, raw bool) (headerInfo, error) {
 	if info.hop, err = readHop(h); err != nil {
 		return info, err
 	}
+	pushed := len(h[headerPushID]) > 0
 	for name, values := range h {
 		ours := strings.HasPrefix(name, headerPrefix)
 		if !ours && name != headerIdempotency {
@@ -60,8 +66,11 @@ func readHeaders(h http.Header, raw bool) (headerInfo, error) {
 		}
 		switch {
 		case name == headerLaterOrdering, name == headerLaterSpace, name == headerIdempotency && !raw:
-			return info, &queue.UnsupportedError{What: "header " + name}
-		case !raw && pushed[name]:
+			return info, &queue.UnsupportedError{What: "header " + name, Field: name}
+		case pushed && ofPush[name]:
+			if raw {
+				info.readPushed(name, values[0])
+			}
 		case !raw:
 			return info, queue.Invalid(clip(name), "is not read with a message; put it into the item")
 		default:
@@ -73,15 +82,31 @@ func readHeaders(h http.Header, raw bool) (headerInfo, error) {
 	return info, nil
 }
 
+// readPushed takes what an item keeps when it is pushed on.
+func (info *headerInfo) readPushed(name, value string) {
+	// Pushes encode what is not visible ASCII, and would do so again.
+	if text, err := url.PathUnescape(value); err == nil {
+		value = text
+	}
+	switch name {
+	case headerKind:
+		info.kind = value
+	case headerReference:
+		info.reference = value
+	}
+}
+
 // readAttribute reads a header that is an attribute of a raw item.
 func (info *headerInfo) readAttribute(name string, values []string) (err error) {
-	if len(values) > 1 && !pushed[name] || len(values) > 1 && name == headerKind {
+	if len(values) > 1 {
 		return queue.Invalid(clip(name), "is given twice")
 	}
 	value := values[0]
 	switch name {
 	case headerKind:
 		info.kind = value
+	case headerReference:
+		info.reference = value
 	case headerDelay:
 		info.delay, err = parseDuration(name, value, 0, maxDelay)
 	case headerEnqueueAt:
@@ -101,7 +126,9 @@ func (info *headerInfo) readAttribute(name string, values []string) (err error) 
 				info.forward = make(map[string]string)
 			}
 			info.forward[forward] = value
-		case !pushed[name]:
+		case ofPush[name]:
+			return queue.Invalid(name, "is what a push says of itself, and is not taken here; queue.produce has all fields of an item")
+		default:
 			return queue.Invalid(clip(name), "is no header that this server knows")
 		}
 	}

@@ -77,9 +77,10 @@ func (x *exchange) health(status int, h health) {
 }
 
 // Admin is the handler of the admin listener, which only operators reach: health
-// and profiles.
+// and profiles. It answers for loopback hosts alone.
 func (s *Server) Admin() http.Handler {
 	r := chi.NewRouter()
+	r.Use(ownHost)
 	s.healthRoutes(r)
 	r.HandleFunc("/debug/pprof/*", pprof.Index)
 	r.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)

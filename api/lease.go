@@ -19,7 +19,7 @@ const (
 )
 
 func (s *Server) lease(ctx context.Context, c *call, q *v1.LeaseRequest) (*v1.LeaseReply, error) {
-	params, err := leaseParams(c, q)
+	params, err := s.leaseParams(c, q)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (s *Server) lease(ctx context.Context, c *call, q *v1.LeaseRequest) (*v1.Le
 	return p, nil
 }
 
-func leaseParams(c *call, q *v1.LeaseRequest) (queue.LeaseParams, error) {
+func (s *Server) leaseParams(c *call, q *v1.LeaseRequest) (queue.LeaseParams, error) {
 	params := queue.LeaseParams{
 		Namespace: c.namespace, Queue: q.GetQueueName(),
 		Limit: int(q.GetBatchSize()), Wait: c.timeout, Client: q.GetClientId(),
@@ -49,13 +49,16 @@ func leaseParams(c *call, q *v1.LeaseRequest) (queue.LeaseParams, error) {
 	if params.Limit == 0 {
 		params.Limit = 1
 	}
+	if params.Limit < 1 || params.Limit > s.limits.Items {
+		return params, queue.Invalid("batch_size", "is %d; want 1 to %d", params.Limit, s.limits.Items)
+	}
 	if n := q.GetMaxBytes(); n != 0 {
 		if n < 1 || n > queue.MaxLeaseBytes || n != math.Trunc(n) {
 			return params, queue.Invalid("max_bytes", "is %v; want a whole number, 1 to %d", n, queue.MaxLeaseBytes)
 		}
 		params.MaxBytes = int(n)
 	}
-	ttl, err := optionalDuration("lease_timeout", q.GetLeaseTimeout(), time.Millisecond)
+	ttl, err := leaseTimeout(q.GetLeaseTimeout())
 	if ttl != nil {
 		params.TTL = *ttl
 	}

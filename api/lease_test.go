@@ -98,8 +98,8 @@ func TestI09_LeaseNamesNumbersOutOfRange(t *testing.T) {
 		`"max_bytes":1.5`:              {"max_bytes", "whole number"},
 		`"max_bytes":1e309`:            {"max_bytes", "out of range"},
 		`"max_bytes":9007199254740993`: {"max_bytes", "whole number"},
-		`"lease_timeout":"0s"`:         {"lease_timeout", "too short"},
-		`"lease_timeout":"-5s"`:        {"lease_timeout", "too short"},
+		`"lease_timeout":"0s"`:         {"lease_timeout", "want 1ms to 168h"},
+		`"lease_timeout":"-5s"`:        {"lease_timeout", "want 1ms to 168h"},
 	} {
 		e.call("queue.lease", `{"queue_name":"q",`+body+`}`).invalid(want[0], want[1])
 	}
@@ -155,6 +155,34 @@ func TestLease_ItemsThatDidNotReachTheirConsumerAreReleased(t *testing.T) {
 		}
 		e.call("queue.lease", `{"queue_name":"orders"}`)
 	})
+}
+
+// hasty is a client that closes its connection as soon as it has the whole answer.
+type hasty struct {
+	*httptest.ResponseRecorder
+	leave context.CancelFunc
+}
+
+func (h *hasty) Write(p []byte) (int, error) {
+	defer h.leave()
+	return h.ResponseRecorder.Write(p)
+}
+
+func TestLease_ClientThatHasItsAnswerMayGo(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e.broker.lease = lease(leasedItem("x"))
+	e.broker.settle = func(queue.SettleCall) ([]queue.Settled, error) {
+		t.Error("released, though the client has its receipt")
+		return nil, nil
+	}
+	w := &hasty{httptest.NewRecorder(), cancel}
+	e.server.ServeHTTP(w, request("/v1/queue.lease", strings.NewReader(`{"queue_name":"orders"}`)).WithContext(ctx))
+	if ctx.Err() == nil {
+		t.Error("the answer was not written")
+	}
 }
 
 func BenchmarkProduce(b *testing.B) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -33,10 +34,10 @@ func (s *Server) queueRoutes() {
 }
 
 func (s *Server) produce(ctx context.Context, c *call, q *v1.ProduceRequest) (*v1.ProduceReply, error) {
-	c.items = len(q.GetItems())
-	if c.items == 0 {
-		return nil, queue.Invalid("items", "is empty; want 1 to 1,000 items")
+	if err := s.checkCount("items", "items", len(q.GetItems())); err != nil {
+		return nil, err
 	}
+	c.items = len(q.GetItems())
 	items := make([]queue.ProduceItem, c.items)
 	for i, it := range q.GetItems() {
 		if err := readItem(&items[i], i, it); err != nil {
@@ -92,7 +93,7 @@ func readItem(to *queue.ProduceItem, i int, it *v1.Produce) (err error) {
 		}
 	}
 	if text := it.GetExpireTimeout(); text != "" {
-		to.ExpireTTL, err = parseDuration(entry("items", i, "expire_timeout"), text, 1, forever)
+		to.ExpireTTL, err = parseDuration(entry("items", i, "expire_timeout"), text, time.Millisecond, maxDelay)
 	}
 	return err
 }
@@ -155,7 +156,7 @@ func (x *exchange) serveRaw() error {
 func rawItem(info headerInfo, h http.Header) (queue.ProduceItem, error) {
 	item := queue.ProduceItem{
 		Content: queue.Content{
-			Kind: info.kind, Encoding: h.Get("Content-Type"), Headers: info.forward,
+			Kind: info.kind, Reference: info.reference, Encoding: h.Get("Content-Type"), Headers: info.forward,
 			Trace: info.trace, Hop: info.hop,
 		},
 		DueAt: info.enqueueAt, Delay: info.delay, IdempotencyKey: info.key,
@@ -173,7 +174,7 @@ func rawItem(info headerInfo, h http.Header) (queue.ProduceItem, error) {
 
 // rawNames are the places where a raw item's producer wrote what the broker judges.
 var rawNames = map[string]string{
-	"items[0].kind": headerKind, "items[0].encoding": "Content-Type",
+	"items[0].kind": headerKind, "items[0].reference": headerReference, "items[0].encoding": "Content-Type",
 	"items[0].delay": headerDelay, "items[0].enqueue_at": headerEnqueueAt,
 	"items[0].idempotency_key": headerIdempotency, "items[0].headers": headerForward + "*",
 	"items[0].bytes": "body", "items[0]": "body",
@@ -188,6 +189,9 @@ func rawPath(err error) error {
 	}
 	if e, ok := errors.AsType[*queue.TooLargeError](err); ok && strings.HasPrefix(e.Field, "items[0]") {
 		return &queue.TooLargeError{Field: "body", Limit: e.Limit, Unit: e.Unit}
+	}
+	if _, ok := errors.AsType[*queue.MismatchError](err); ok {
+		return &placedError{err, headerIdempotency}
 	}
 	return err
 }

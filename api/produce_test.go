@@ -68,15 +68,16 @@ func TestProduce_NamesTheFieldThatIsWrong(t *testing.T) {
 		`{"delay":"-1s"}`:  {"items[1].delay", "out of range"},
 		`{"delay":"1s","enqueue_at":"2030-01-31T08:00:00Z"}`: {"items[1].delay", "one of them"},
 		`{"headers":{"Host":"a"}}`:                           {"items[1].headers", "reserved"},
-		`{"expire_timeout":"0s"}`:                            {"items[1].expire_timeout", "too short"},
+		`{"expire_timeout":"0s"}`:                            {"items[1].expire_timeout", "want 1ms to 87600h"},
 		`{"max_attempts":1e309}`:                             {"items[1].max_attempts", "whole number"},
 	} {
 		e.call("queue.produce", `{"queue_name":"q","items":[{},`+item+`]}`).invalid(want[0], want[1])
 	}
 	for _, field := range []string{"ordering_key", "target", "on_done"} {
-		e.call("queue.produce", `{"queue_name":"q","items":[{"`+field+`":"x"}]}`).want(400, "not_supported")
+		e.call("queue.produce", `{"queue_name":"q","items":[{"`+field+`":"x"}]}`).want(400, "not_supported").
+			is("items[0]."+field, "details", "field")
 	}
-	e.call("queue.produce", `{"queue_name":"q"}`).invalid("items", "is empty")
+	e.call("queue.produce", `{"queue_name":"q"}`).invalid("items", "none given; want 1 to 1000")
 	e.call("queue.produce", `{"items":[{}]}`).invalid("queue_name", "missing")
 	e.call("queue.produce", `{"queue_name":"q","items":[`+strings.Repeat("{},", 1000)+`{}]}`).want(413, "too_large")
 }
@@ -167,13 +168,12 @@ func TestRawProduce_ReadsAttributesFromHeaders(t *testing.T) {
 	}
 	e.do(request("/v1/produce/orders", strings.NewReader("x"),
 		"Content-Type", "text/csv; header=present", "Idempotency-Key", "known", "Posthaste-Kind", "k",
-		"posthaste-delay", "90s", "posthaste-forward-x-tenant", "t1", "Traceparent", trace, "Webhook-Hop", "1",
-		// A push that led to this call says more of itself.
-		"Posthaste-Queue", "other", "Posthaste-Attempt", "3", "Posthaste-Receipt", "r")).
+		"Posthaste-Reference", "r-1",
+		"posthaste-delay", "90s", "posthaste-forward-x-tenant", "t1", "Traceparent", trace, "Webhook-Hop", "1")).
 		want(200, "ok").is(true, "items", 0, "duplicate")
 	want := queue.ProduceCall{Namespace: queue.DefaultNamespace, Queue: "orders", Items: []queue.ProduceItem{{
 		Content: queue.Content{
-			Kind: "k", Encoding: "text/csv; header=present", Headers: map[string]string{"X-Tenant": "t1"},
+			Kind: "k", Reference: "r-1", Encoding: "text/csv; header=present", Headers: map[string]string{"X-Tenant": "t1"},
 			Trace: trace, Hop: 1, Payload: []byte("x"),
 		},
 		Delay: 90 * time.Second, IdempotencyKey: "known",
@@ -184,6 +184,49 @@ func TestRawProduce_ReadsAttributesFromHeaders(t *testing.T) {
 	e.do(request("/v1/produce/orders", nil, "Posthaste-Enqueue-At", "2030-01-31T08:00:00Z")).want(201, "ok")
 	if at := got.Items[0].DueAt; !at.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) {
 		t.Errorf("due at %s", at)
+	}
+}
+
+// pushHeaders are what a push says of itself.
+var pushHeaders = []string{
+	"Posthaste-Queue", "Posthaste-Subscription", "Posthaste-Attempt", "Posthaste-Max-Attempts", "Posthaste-Enqueued-At",
+	"Posthaste-Retry-Reason", "Posthaste-Previous-Status", "Posthaste-Receipt", "Posthaste-Lease-Deadline",
+}
+
+func TestProduce_TakesWhatAnotherQueuePushed(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	var got queue.Content
+	e.broker.produce = func(c queue.ProduceCall) ([]queue.Produced, error) {
+		got = c.Items[0].Content
+		return accept(c)
+	}
+	push := []string{"Webhook-Id", "1", "Posthaste-Kind", "gr%C3%BCn 100%25", "Posthaste-Reference", "100%"}
+	for _, name := range pushHeaders {
+		push = append(push, name, "3")
+	}
+	e.do(request("/v1/produce/orders", nil, push...)).want(201, "ok")
+	if got.Kind != "grün 100%" || got.Reference != "100%" {
+		t.Errorf("got %+v, want the kind and the reference as they were before the push", got)
+	}
+	e.do(request("/v1/queue.produce", strings.NewReader(`{"queue_name":"q","items":[{"kind":"own"}]}`), push...)).want(200, "ok")
+	if got.Kind != "own" || got.Reference != "" {
+		t.Errorf("got %+v, want what the message says", got)
+	}
+}
+
+func TestProduce_RefusesHeadersThatItDoesNotTake(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.broker.produce = func(queue.ProduceCall) ([]queue.Produced, error) {
+		t.Error("produced all the same")
+		return nil, queue.ErrNotFound
+	}
+	for _, name := range pushHeaders {
+		e.do(request("/v1/produce/orders", nil, name, "3")).invalid(name, "not taken here")
+	}
+	for _, name := range append([]string{"Posthaste-Kind", "Posthaste-Reference"}, pushHeaders...) {
+		e.do(request("/v1/queue.produce", strings.NewReader(`{"queue_name":"q","items":[{}]}`), name, "3")).invalid(name, "into the item")
 	}
 }
 
@@ -201,13 +244,16 @@ func TestRawProduce_NamesTheHeaderThatIsWrong(t *testing.T) {
 	send("Posthaste-Forward-", "1").invalid("Posthaste-Forward-", "no header that this server knows")
 	send("Posthaste-Kind", "a", "Posthaste-Kind", "b").invalid("Posthaste-Kind", "twice")
 	send("Idempotency-Key", "").invalid("Idempotency-Key", "empty")
-	send("Posthaste-Ordering-Key", "x").want(http.StatusBadRequest, "not_supported")
-	send("Posthaste-Namespace", "x").want(http.StatusBadRequest, "not_supported")
+	for _, later := range []string{"Posthaste-Ordering-Key", "Posthaste-Namespace"} {
+		send(later, "x").want(http.StatusBadRequest, "not_supported").is(later, "details", "field")
+	}
 
 	for field, name := range map[string]string{"items[0].kind": "Posthaste-Kind", "items[0].encoding": "Content-Type", "items[0].headers": "Posthaste-Forward-*"} {
 		e.broker.produce = func(queue.ProduceCall) ([]queue.Produced, error) { return nil, queue.Invalid(field, "is too long") }
 		send().invalid(name, "is too long")
 	}
+	e.broker.produce = func(queue.ProduceCall) ([]queue.Produced, error) { return nil, &queue.MismatchError{} }
+	send().want(http.StatusConflict, "idempotency_mismatch").is("Idempotency-Key", "details", "field")
 	e.broker.produce = nil
 	send().want(http.StatusNotFound, "not_found")
 }

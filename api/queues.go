@@ -56,15 +56,15 @@ type queueDurations struct {
 // checkQueueInfo judges what only the wire has.
 func checkQueueInfo(q *v1.QueueInfo) (d queueDurations, err error) {
 	if q.GetRequestedPartitions() > 1 {
-		return d, &queue.UnsupportedError{What: "requested_partitions above 1"}
+		return d, &queue.UnsupportedError{What: "requested_partitions above 1", Field: "requested_partitions"}
 	}
 	if q.GetRequestedPartitions() < 0 {
 		return d, queue.Invalid("requested_partitions", "is negative")
 	}
-	if d.lease, err = optionalDuration("lease_timeout", q.GetLeaseTimeout(), time.Millisecond); err != nil {
+	if d.lease, err = leaseTimeout(q.GetLeaseTimeout()); err != nil {
 		return d, err
 	}
-	d.expire, err = optionalDuration("expire_timeout", q.GetExpireTimeout(), 0)
+	d.expire, err = optionalDuration("expire_timeout", q.GetExpireTimeout(), 0, maxDelay)
 	return d, err
 }
 
@@ -144,7 +144,7 @@ func (s *Server) listQueues(ctx context.Context, c *call, q *v1.QueuesListReques
 	}
 	c.items = len(found)
 	for i := range found {
-		p.Items = append(p.Items, queueInfo(&found[i], 0))
+		p.Items = append(p.Items, queueInfo(&found[i].Value, found[i].Revision))
 	}
 	return p, nil
 }

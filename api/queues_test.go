@@ -35,7 +35,7 @@ func TestQueues_NameTheFieldThatIsWrong(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	for _, m := range []string{"queues.create", "queues.update"} {
-		e.call(m, `{"queue_name":"q","lease_timeout":"0s"}`).invalid("lease_timeout", "too short")
+		e.call(m, `{"queue_name":"q","lease_timeout":"0s"}`).invalid("lease_timeout", "want 1ms to 168h")
 		e.call(m, `{"queue_name":"q","expire_timeout":"never"}`).invalid("expire_timeout", "not a duration")
 		e.call(m, `{"queue_name":"q","requested_partitions":-1}`).invalid("requested_partitions", "negative")
 		e.call(m, `{"queue_name":"q","requested_partitions":2}`).want(400, "not_supported")
@@ -109,8 +109,11 @@ func TestQueues_WhatInfoAnswersCanBeSentBack(t *testing.T) {
 func TestI08_QueuesListGoesOnWhereItEnded(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
-	all := []queue.Settings{{Name: "a"}, {Name: "b"}, {Name: "c"}}
-	e.broker.queues = func(pivot string, limit int) ([]queue.Settings, error) {
+	var all []queue.Versioned[queue.Settings]
+	for i, name := range []string{"a", "b", "c"} {
+		all = append(all, queue.Versioned[queue.Settings]{Name: name, Revision: uint64(i + 1), Value: queue.Settings{Name: name}})
+	}
+	e.broker.queues = func(pivot string, limit int) ([]queue.Versioned[queue.Settings], error) {
 		for len(all) > 0 && all[0].Name < pivot {
 			all = all[1:]
 		}
@@ -119,6 +122,7 @@ func TestI08_QueuesListGoesOnWhereItEnded(t *testing.T) {
 	a := e.call("queues.list", `{"limit":2}`)
 	a.is("a", "items", 0, "queue_name")
 	a.is("b", "items", 1, "queue_name")
+	a.is("2", "items", 1, "revision")
 	a.is("c", "cursor")
 	a = e.call("queues.list", `{"limit":2,"cursor":"c","pivot":"a"}`)
 	a.is("c", "items", 0, "queue_name")

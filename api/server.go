@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,10 +20,13 @@ type Options struct {
 	// Lane tells what the push loop of a subscription does, and false if this
 	// process has none. Nil knows of none.
 	Lane func(ns queue.Namespace, name string) (LaneState, bool)
-	// Access, if nil, is [OpenAccess].
+	// Access, if nil, is [OpenAccess]: nobody has keys.
 	Access Access
 	// Durable says whether what was produced survives a crash and power loss.
 	Durable bool
+	// Dev writes errors for people: indented, and with the cause of a 5xx, which
+	// others find in the log alone.
+	Dev     bool
 	Version string
 	// Ready is asked by /readyz and /health; it may be called at any time and must
 	// not block. Nil has nothing to check.
@@ -31,7 +35,8 @@ type Options struct {
 	Limits Limits
 }
 
-// Limits bound requests, in bytes; zero values take the defaults.
+// Limits bound requests, in bytes unless they say otherwise; zero values take the
+// defaults.
 type Limits struct {
 	// Call bounds bodies of calls: 256,000.
 	Call int64
@@ -41,13 +46,20 @@ type Limits struct {
 	Payload int64
 	// Bodies bounds all bodies that are in memory at one time: 256 MiB.
 	Bodies int64
+	// Items bounds one call, in items or receipts: 1,000, which is also the most that
+	// the broker takes. Lists have a bound of their own.
+	Items int
 }
 
+// DefaultCallBytes bounds bodies of calls that carry no items.
+const DefaultCallBytes = 256_000
+
 func (l Limits) withDefaults() Limits {
-	l.Call = cmp.Or(l.Call, 256_000)
+	l.Call = cmp.Or(l.Call, DefaultCallBytes)
 	l.ItemCall = cmp.Or(l.ItemCall, 5_000_000)
 	l.Payload = cmp.Or(l.Payload, 1_000_000)
 	l.Bodies = cmp.Or(l.Bodies, 256<<20)
+	l.Items = cmp.Or(l.Items, queue.DefaultMaxItems)
 	return l
 }
 
@@ -58,6 +70,7 @@ type Server struct {
 	lane    func(queue.Namespace, string) (LaneState, bool)
 	access  Access
 	durable bool
+	dev     bool
 	version string
 	ready   func() []Check
 	log     *slog.Logger
@@ -66,6 +79,11 @@ type Server struct {
 	origins *http.CrossOriginProtection
 	router  chi.Router
 
+	// open says that callers have no keys.
+	open bool
+	// keyless is done once somebody has sent a key all the same.
+	keyless sync.Once
+
 	draining atomic.Bool
 }
 
@@ -73,10 +91,8 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		broker: o.Broker, subs: o.Subscriptions, lane: o.Lane, access: o.Access,
-		durable: o.Durable, version: o.Version, ready: o.Ready, log: o.Logger,
-		limits: o.Limits.withDefaults(),
-		// Until callers have keys, any web page that a browser on this machine shows
-		// could call a server on loopback.
+		durable: o.Durable, dev: o.Dev, version: o.Version, ready: o.Ready, log: o.Logger,
+		limits:  o.Limits.withDefaults(),
 		origins: http.NewCrossOriginProtection(),
 		router:  chi.NewRouter(),
 	}
@@ -85,7 +101,7 @@ func New(o Options) *Server {
 		s.lane = func(queue.Namespace, string) (LaneState, bool) { return LaneState{}, false }
 	}
 	if s.access == nil {
-		s.access = OpenAccess{}
+		s.access, s.open = OpenAccess{}, true
 	}
 	if s.ready == nil {
 		s.ready = func() []Check { return nil }

@@ -67,10 +67,14 @@ func TestAdmin_HasHealthAndProfilesOnly(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	for path, status := range map[string]int{"/readyz": 200, "/debug/pprof/": 200, "/debug/pprof/goroutine": 200, "/debug/pprof/cmdline": 200, "/v1/queue.stats": 404} {
-		rec := httptest.NewRecorder()
-		e.server.Admin().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
-		if rec.Code != status {
-			t.Errorf("%s: got %d, want %d", path, rec.Code, status)
+		for host, want := range map[string]int{"127.0.0.1:2320": status, "localhost": status, "evil.example:2320": 403} {
+			rec := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Host = host
+			e.server.Admin().ServeHTTP(rec, r)
+			if rec.Code != want {
+				t.Errorf("%s of %s: got %d, want %d", path, host, rec.Code, want)
+			}
 		}
 	}
 	e.do(httptest.NewRequest(http.MethodGet, "/debug/pprof/", nil)).want(404, "no_such_method")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	v1 "github.com/posthaste-io/posthaste/api/v1"
 	"github.com/posthaste-io/posthaste/queue"
@@ -41,7 +40,7 @@ func (s *Server) settleRoutes() {
 
 func (s *Server) complete(ctx context.Context, c *call, q *v1.CompleteRequest) (*v1.SettleReply, error) {
 	var given int
-	var list receiptList
+	list := receiptList{field: "receipts"}
 	if len(q.GetIds()) > 0 {
 		list, given = receiptList{field: "ids", texts: q.GetIds()}, given+1
 	}
@@ -85,7 +84,7 @@ func (s *Server) retry(ctx context.Context, c *call, q *v1.RetryRequest) (*v1.Se
 	for i, it := range q.GetItems() {
 		list.texts[i] = it.GetId()
 	}
-	entries, err := list.entries(queue.SettleEntry{Outcome: queue.Retry})
+	entries, err := s.entries(list, queue.SettleEntry{Outcome: queue.Retry})
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +139,7 @@ type settleRequest interface {
 }
 
 func (s *Server) settle(ctx context.Context, c *call, q settleRequest, list receiptList, each queue.SettleEntry) (*v1.SettleReply, error) {
-	entries, err := list.entries(each)
+	entries, err := s.entries(list, each)
 	if err != nil {
 		return nil, err
 	}
@@ -172,12 +171,12 @@ func (s *Server) settleEntries(ctx context.Context, c *call, q settleRequest, li
 }
 
 func (s *Server) extend(ctx context.Context, c *call, q *v1.ExtendRequest) (*v1.SettleReply, error) {
-	ttl, err := optionalDuration("lease_timeout", q.GetLeaseTimeout(), time.Millisecond)
+	ttl, err := leaseTimeout(q.GetLeaseTimeout())
 	if err != nil {
 		return nil, err
 	}
 	list := receiptList{field: "receipts", texts: q.GetReceipts()}
-	receipts, err := list.parse()
+	receipts, err := s.receipts(list)
 	if err != nil {
 		return nil, err
 	}
@@ -271,9 +270,10 @@ func (l receiptList) rename(err error) error {
 	return &queue.InvalidError{Field: rename(invalid.Field), Reason: rename(invalid.Reason)}
 }
 
-func (l receiptList) parse() ([]queue.Receipt, error) {
-	if len(l.texts) == 0 {
-		return nil, queue.Invalid("receipts", "none given; want 1 to 1,000")
+// receipts reads a list.
+func (s *Server) receipts(l receiptList) ([]queue.Receipt, error) {
+	if err := s.checkCount(l.field, "receipts", len(l.texts)); err != nil {
+		return nil, err
 	}
 	receipts := make([]queue.Receipt, len(l.texts))
 	for i, text := range l.texts {
@@ -287,8 +287,8 @@ func (l receiptList) parse() ([]queue.Receipt, error) {
 }
 
 // entries makes a settlement like each of every receipt.
-func (l receiptList) entries(each queue.SettleEntry) ([]queue.SettleEntry, error) {
-	receipts, err := l.parse()
+func (s *Server) entries(l receiptList, each queue.SettleEntry) ([]queue.SettleEntry, error) {
+	receipts, err := s.receipts(l)
 	if err != nil {
 		return nil, err
 	}

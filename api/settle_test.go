@@ -173,6 +173,8 @@ func TestExtend_IsPerEntry(t *testing.T) {
 	if got[0].TTL != 0 {
 		t.Errorf("no lease_timeout was given, got %s", got[0].TTL)
 	}
-	e.call("queue.extend", `{"lease_timeout":"0s",`+body+`}`).invalid("lease_timeout", "too short")
+	for _, timeout := range []string{"0s", "170h"} {
+		e.call("queue.extend", `{"lease_timeout":"`+timeout+`",`+body+`}`).invalid("lease_timeout", "want 1ms to 168h")
+	}
 	e.call("queue.extend", `{"partition":1,`+body+`}`).invalid("partition", "names partition 0")
 }

@@ -27,7 +27,7 @@ type broker struct {
 	createQueue func(queue.Settings) (queue.Settings, error)
 	updateQueue func(queue.SettingsUpdate) (queue.Settings, error)
 	queue       func(name string) (queue.Settings, uint64, error)
-	queues      func(pivot string, limit int) ([]queue.Settings, error)
+	queues      func(pivot string, limit int) ([]queue.Versioned[queue.Settings], error)
 	deleteQueue func(name string, force bool) error
 	items       func(queue.ItemsQuery) (queue.ListPage, error)
 	drain       func()
@@ -89,7 +89,7 @@ func (b *broker) Queue(_ context.Context, _ queue.Namespace, name string) (queue
 	return b.queue(name)
 }
 
-func (b *broker) Queues(_ context.Context, _ queue.Namespace, pivot string, limit int) ([]queue.Settings, error) {
+func (b *broker) Queues(_ context.Context, _ queue.Namespace, pivot string, limit int) ([]queue.Versioned[queue.Settings], error) {
 	if b.queues == nil {
 		return nil, nil
 	}

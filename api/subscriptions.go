@@ -86,7 +86,7 @@ func (s *Server) updateSubscription(ctx context.Context, c *call, q *v1.Subscrip
 		return nil, err
 	}
 	if q.GetSecret() != "" {
-		return nil, &queue.UnsupportedError{What: "changing secret"}
+		return nil, &queue.UnsupportedError{What: "changing secret", Field: "secret"}
 	}
 	if err := s.checkFixed(ctx, c, q); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func subscriptionChange(q *v1.Subscription) (subscriptions.Change, error) {
 		change.MaxInFlight = given(int(n))
 	}
 	var err error
-	if change.Timeout, err = optionalDuration("timeout", q.GetTimeout(), 0); err != nil {
+	if change.Timeout, err = optionalDuration("timeout", q.GetTimeout(), 0, forever); err != nil {
 		return change, err
 	}
 	if q.GetRetry() != nil {
@@ -146,13 +146,13 @@ func policyChange(q *v1.RetryPolicy) (change subscriptions.PolicyChange, err err
 			return change, err
 		}
 	}
-	if change.MinBackoff, err = optionalDuration("retry.min_backoff", q.GetMinBackoff(), 0); err != nil {
+	if change.MinBackoff, err = optionalDuration("retry.min_backoff", q.GetMinBackoff(), 0, forever); err != nil {
 		return change, err
 	}
-	if change.MaxBackoff, err = optionalDuration("retry.max_backoff", q.GetMaxBackoff(), 0); err != nil {
+	if change.MaxBackoff, err = optionalDuration("retry.max_backoff", q.GetMaxBackoff(), 0, forever); err != nil {
 		return change, err
 	}
-	change.GiveUpAfter, err = optionalDuration("retry.give_up_after", q.GetGiveUpAfter(), 0)
+	change.GiveUpAfter, err = optionalDuration("retry.give_up_after", q.GetGiveUpAfter(), 0, forever)
 	return change, err
 }
 
@@ -205,17 +205,19 @@ func (s *Server) listSubscriptions(ctx context.Context, c *call, q *v1.Subscript
 			return nil, err
 		}
 	}
-	found, err := s.subs.List(ctx, c.namespace, q.GetCursor(), limit)
+	// One more than wanted: that it is there says that the list goes on.
+	found, err := s.subs.List(ctx, c.namespace, q.GetCursor(), limit+1)
 	if err != nil {
 		return nil, err
 	}
-	c.items = len(found)
 	p := new(v1.SubscriptionsListReply)
+	if len(found) > limit {
+		found = found[:limit]
+		p.Cursor = found[limit-1].Name
+	}
+	c.items = len(found)
 	for i := range found {
 		p.Items = append(p.Items, subscription(&found[i]))
-	}
-	if len(found) == limit {
-		p.Cursor = found[limit-1].Name
 	}
 	return p, nil
 }

@@ -152,6 +152,9 @@ func TestI08_SubscriptionsListGoesOnWhereItEnded(t *testing.T) {
 	a = e.call("subscriptions.list", `{"limit":2,"cursor":"b"}`)
 	a.is("c", "items", 0, "name")
 	a.is(nil, "cursor")
+	a = e.call("subscriptions.list", `{"limit":3}`)
+	a.is("c", "items", 2, "name")
+	a.is(nil, "cursor") // none is left, though the page is full
 	e.call("subscriptions.list", `{"cursor":"/x"}`).invalid("cursor", "letter or a digit")
 }
 
@@ -159,7 +162,7 @@ func TestSubscriptions_InfoShowsTheLane(t *testing.T) {
 	t.Parallel()
 	e := setup(t, func(o *api.Options) {
 		o.Lane = func(_ queue.Namespace, name string) (api.LaneState, bool) {
-			return api.LaneState{Window: 8, InFlight: 3, Breaker: "open", BreakerUntil: time.Unix(1_900_000_000, 0), LastError: "refused"}, name == "s"
+			return api.LaneState{Window: 8, InFlight: 3, Breaker: "open", BreakerUntil: time.Unix(1_900_000_000, 0), LastError: "refused", LastErrorAt: time.Unix(1_900_000_000, 123_456_789)}, name == "s"
 		}
 	})
 	e.subs.kept["s"] = subscriptions.Subscription{Name: "s", Queue: "orders"}
@@ -168,7 +171,7 @@ func TestSubscriptions_InfoShowsTheLane(t *testing.T) {
 		return queue.QueueStats{Stats: []queue.Stats{{OldestReady: time.Now().Add(time.Hour)}}}, nil
 	}
 	a := e.call("subscriptions.info", `{"name":"s"}`)
-	for field, want := range map[string]any{"window": 8.0, "in_flight": 3.0, "breaker": "open", "last_error": "refused", "breaker_until": "2030-03-17T17:46:40Z", "lag": "0s"} {
+	for field, want := range map[string]any{"window": 8.0, "in_flight": 3.0, "breaker": "open", "last_error": "refused", "breaker_until": "2030-03-17T17:46:40Z", "last_error_at": "2030-03-17T17:46:40.123456Z", "lag": "0s"} {
 		a.is(want, "lane", field)
 	}
 	e.call("subscriptions.info", `{"name":"t"}`).is(nil, "lane")

@@ -140,7 +140,7 @@ func (r *reader) object(m protoreflect.Message, t *table) error {
 func (r *reader) unknown(t *table, key string) error {
 	r.path = append(r.path, step{clip(key), noIndex})
 	if r.later[t.name][key] {
-		return &queue.UnsupportedError{What: "field " + r.at()}
+		return &queue.UnsupportedError{What: "field " + r.at(), Field: r.at()}
 	}
 	return r.invalid("is not a field of this message")
 }

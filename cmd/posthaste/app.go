@@ -43,33 +43,33 @@ type app struct {
 	broken chan error
 }
 
-// openApp opens the store that is configured and makes an app on it.
+// openApp makes an app on the store that is configured.
 func openApp(c config, log *slog.Logger) (*app, error) {
 	b := readBuild()
 	log.Info("starting", "version", b.version, "commit", b.commit, "store", c.store.String())
-	store, err := openStore(c, log)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", c.store, err)
-	}
-	return newApp(store, c, log)
+	return newApp(openStore, c, log)
 }
 
-// newApp takes the addresses and joins the parts. The store is the app's from now on;
-// if newApp fails it gives back all that it took, the store too.
-func newApp(store storage.Backend, c config, log *slog.Logger) (_ *app, err error) {
-	a := &app{log: log, store: store, broken: make(chan error, 1)}
+// newApp takes the addresses, opens the store and joins the parts. If it fails it gives
+// back all that it took.
+func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
+	a := &app{log: log, broken: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.stop())
 		}
 	}()
-	a.cleanups.push("close the store", func(context.Context) error { return a.store.Close() })
+	// First, so that a wrong address leaves no store behind.
 	if a.api, err = a.bind("--listen", c.listen); err != nil {
 		return nil, err
 	}
 	if a.admin, err = a.bind("--admin-listen", c.adminListen); err != nil {
 		return nil, err
 	}
+	if a.store, err = open(c, log); err != nil {
+		return nil, fmt.Errorf("open %s: %w", c.store, err)
+	}
+	a.cleanups.push("close the store", func(context.Context) error { return a.store.Close() })
 	guard := webhooks.NewGuard(webhooks.GuardOptions{
 		Allow: c.allow, HTTPSOnly: c.httpsOnly,
 		Own: []netip.AddrPort{addrPort(a.api), addrPort(a.admin)},
@@ -93,7 +93,7 @@ func newApp(store storage.Backend, c config, log *slog.Logger) (_ *app, err erro
 		CheckHeaders: webhooks.CheckHeaders,
 		Logger:       log,
 	})
-	known.subs = subs
+	known.Service = subs
 	version := readBuild().version
 	a.sender = webhooks.NewSender(webhooks.SenderOptions{
 		UserAgent: "posthaste/" + version, Guard: guard, MaxIdlePerHost: c.limits.MaxPushes,
@@ -104,7 +104,7 @@ func newApp(store storage.Backend, c config, log *slog.Logger) (_ *app, err erro
 	})
 	a.server = api.New(api.Options{
 		Broker: a.broker, Subscriptions: subs, Lane: a.lane,
-		Durable: a.store.Durable(), Version: version, Ready: a.checks, Logger: log,
+		Durable: a.store.Durable(), Dev: c.dev, Version: version, Ready: a.checks, Logger: log,
 		Limits: c.limits.api(),
 	})
 	return a, nil
@@ -229,7 +229,9 @@ func (a *app) checks() []api.Check {
 	return []api.Check{{Name: "store", Err: a.store.Err()}}
 }
 
-// lane shows what the dispatcher does for a subscription.
+// lane shows what the dispatcher does for a subscription. The type is said twice, with
+// the same fields: api and dispatcher know nothing of each other, and the conversion
+// does not compile once they differ.
 func (a *app) lane(ns queue.Namespace, name string) (api.LaneState, bool) {
 	s, ok := a.dispatch.LaneState(ns, name)
 	return api.LaneState(s), ok

@@ -121,10 +121,15 @@ func (s *failingStore) Close() error {
 	return s.Backend.Close()
 }
 
+// given is for apps on a store that is there.
+func given(store storage.Backend) storeOpener {
+	return func(config, *slog.Logger) (storage.Backend, error) { return store, nil }
+}
+
 func TestApp_EndsWithItsOwnCodeWhenTheStoreFails(t *testing.T) {
 	t.Parallel()
 	store := &failingStore{Backend: memory.New(memory.Options{}), failed: make(chan struct{})}
-	a, err := newApp(store, testConfig(t), slog.New(slog.DiscardHandler))
+	a, err := newApp(given(store), testConfig(t), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,19 +150,32 @@ func TestApp_EndsWithItsOwnCodeWhenTheStoreFails(t *testing.T) {
 	}
 }
 
-func TestApp_GivesTheStoreBackWhenItsAddressIsTaken(t *testing.T) {
+func TestApp_OpensNoStoreWhenItsAddressIsTaken(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	store := &failingStore{Backend: memory.New(memory.Options{})}
-	_, err = newApp(store, testConfig(t, "--admin-listen", l.Addr().String()), slog.New(slog.DiscardHandler))
+	open := func(config, *slog.Logger) (storage.Backend, error) {
+		t.Error("opened the store")
+		return memory.New(memory.Options{}), nil
+	}
+	_, err = newApp(open, testConfig(t, "--admin-listen", l.Addr().String()), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "--admin-listen") || exitCode(err) != exitFailed {
 		t.Errorf("got %v, exit code %d; want the flag named and %d", err, exitCode(err), exitFailed)
 	}
-	if !store.closed {
-		t.Error("the store was left open")
+}
+
+func TestApp_GivesItsAddressesBackWhenTheStoreDoesNotOpen(t *testing.T) {
+	t.Parallel()
+	var out lockedBuffer
+	open := func(config, *slog.Logger) (storage.Backend, error) { return nil, errors.New("disk is gone") }
+	_, err := newApp(open, testConfig(t), newLogger(&out, logText, slog.LevelInfo))
+	if err == nil || !strings.Contains(err.Error(), "disk is gone") {
+		t.Errorf("got %v, want the store's reason", err)
+	}
+	if log := out.String(); strings.Count(log, `step="leave 127.0.0.1:0"`) != 2 || strings.Contains(log, "ok=false") {
+		t.Errorf("not both addresses were left:\n%s", log)
 	}
 }

@@ -53,8 +53,10 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	a.start()
-	err = runDemo(ctx, a.url(), config.store, newTerminal(s.stdout))
-	if cause := context.Cause(ctx); err != nil && cause != nil {
+	term, ctx := newTerminal(ctx, s.stdout)
+	err = runDemo(ctx, a.url(), config.store, term)
+	// Calls that were broken off say only that they were.
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w (%w)", err, cause)
 	}
 	return errors.Join(err, a.stop())

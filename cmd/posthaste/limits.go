@@ -12,17 +12,20 @@ type limitFlags struct {
 	MaxPushes     int           `default:"1024" env:"POSTHASTE_MAX_PUSHES" help:"Most requests to endpoints at one time, over all subscriptions."`
 	MaxItems      int           `default:"1000" env:"POSTHASTE_MAX_ITEMS" help:"Most items or receipts of one call."`
 	MaxPayload    byteSize      `default:"1MB" env:"POSTHASTE_MAX_PAYLOAD" help:"Largest payload of an item, 1MB at most."`
-	MaxCall       byteSize      `default:"5MB" env:"POSTHASTE_MAX_CALL" help:"Largest call that carries items, 8MB at most."`
+	MaxCall       byteSize      `default:"5MB" env:"POSTHASTE_MAX_CALL" help:"Largest call that carries items, 256kB to 8MB."`
 	MaxBodyMemory byteSize      `default:"256MiB" env:"POSTHASTE_MAX_BODY_MEMORY" help:"Most memory for the bodies of requests that are being read or worked on; beyond it calls are refused with 429."`
 	MaxWaiting    int           `default:"10000" env:"POSTHASTE_MAX_WAITING" help:"Most calls of one kind that wait for the store; beyond it they are refused with 429."`
 	MaxPolls      int           `default:"1000" env:"POSTHASTE_MAX_POLLS" help:"Most leases that wait for items on one queue; beyond it they are refused with 429."`
 	KeepRecords   time.Duration `default:"72h" env:"POSTHASTE_KEEP_RECORDS" help:"How long records of attempts and endings are kept."`
 }
 
-// What the stores can take: one item, and one call.
 const (
+	// What the stores can take: one item, and one call.
 	maxPayload = 1_000_000
 	maxCall    = 8_000_000
+	// minCall is what calls without items may have. A call that settles as many
+	// receipts as one may lease has to fit.
+	minCall = api.DefaultCallBytes
 )
 
 // check judges the flags; its errors are [usageError].
@@ -43,8 +46,8 @@ func (l *limitFlags) check() error {
 	switch {
 	case l.MaxPayload < 1 || l.MaxPayload > maxPayload:
 		return usagef("--max-payload %d: want 1 to %d bytes", l.MaxPayload, maxPayload)
-	case l.MaxCall < l.MaxPayload || l.MaxCall > maxCall:
-		return usagef("--max-call %d: want --max-payload to %d bytes", l.MaxCall, maxCall)
+	case l.MaxCall < minCall || l.MaxCall < l.MaxPayload || l.MaxCall > maxCall:
+		return usagef("--max-call %d: want %d bytes and --max-payload at least, %d at most", l.MaxCall, minCall, maxCall)
 	case l.MaxBodyMemory < l.MaxCall:
 		return usagef("--max-body-memory %d: want --max-call at least", l.MaxBodyMemory)
 	case l.KeepRecords < time.Minute:
@@ -53,9 +56,10 @@ func (l *limitFlags) check() error {
 	return nil
 }
 
-// broker adds the limits to a broker's options.
+// broker adds the limits to a broker's options. MaxItems is not among them: callers are
+// bounded by it, and what pushes and sweeps is not.
 func (l *limitFlags) broker(o queue.Options) queue.Options {
-	o.MaxItems, o.MaxPayload, o.MaxCallBytes = l.MaxItems, int(l.MaxPayload), int(l.MaxCall)
+	o.MaxPayload, o.MaxCallBytes = int(l.MaxPayload), int(l.MaxCall)
 	o.MaxWaiting, o.MaxLeasesWaiting = l.MaxWaiting, l.MaxPolls
 	o.KeepRecords = l.KeepRecords
 	return o
@@ -63,5 +67,5 @@ func (l *limitFlags) broker(o queue.Options) queue.Options {
 
 // api returns the limits of requests.
 func (l *limitFlags) api() api.Limits {
-	return api.Limits{ItemCall: int64(l.MaxCall), Payload: int64(l.MaxPayload), Bodies: int64(l.MaxBodyMemory)}
+	return api.Limits{Items: l.MaxItems, ItemCall: int64(l.MaxCall), Payload: int64(l.MaxPayload), Bodies: int64(l.MaxBodyMemory)}
 }

@@ -30,9 +30,10 @@ type listenCommand struct {
 	Slow       time.Duration `env:"POSTHASTE_LISTEN_SLOW" help:"Wait so long before each answer."`
 }
 
-// Run implements command. It ends when the context does.
+// Run implements command. It ends when the context does, or nobody reads what it prints.
 func (c *listenCommand) Run(ctx context.Context, s streams) error {
-	e, err := c.endpoint(newTerminal(s.stdout))
+	term, ctx := newTerminal(ctx, s.stdout)
+	e, err := c.endpoint(term)
 	if err != nil {
 		return err
 	}
@@ -111,6 +112,10 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.accepted.Add(1)
 	}
 	w.WriteHeader(status)
+	if !ok {
+		// Who sent it sees it as the push's error. That they may be gone does not matter.
+		_, _ = fmt.Fprintln(w, signature)
+	}
 	e.print(r, at, status, signature, body)
 }
 

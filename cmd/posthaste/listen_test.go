@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -17,7 +18,8 @@ import (
 func receive(t *testing.T, c listenCommand, body string, headers map[string]string) (*http.Response, string) {
 	t.Helper()
 	var out bytes.Buffer
-	e, err := c.endpoint(newTerminal(&out))
+	term, _ := newTerminal(t.Context(), &out)
+	e, err := c.endpoint(term)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +68,10 @@ func TestListen_JudgesSignatures(t *testing.T) {
 			resp, out := receive(t, listenCommand{Secret: tt.secrets, Status: 503}, "x", tt.headers)
 			if resp.StatusCode != tt.status || !strings.Contains(out, tt.want) {
 				t.Errorf("got %d and %q; want %d and %q", resp.StatusCode, out, tt.status, tt.want)
+			}
+			answer, err := io.ReadAll(resp.Body)
+			if err != nil || (resp.StatusCode == 401) != strings.Contains(string(answer), tt.want) {
+				t.Errorf("answered %q, %v; want the reason of a refusal alone", answer, err)
 			}
 		})
 	}

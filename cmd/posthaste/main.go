@@ -11,6 +11,9 @@ import (
 )
 
 func main() {
+	// Whoever reads our output may go, as head does: the write then fails, and what ends
+	// because of it puts its things away. A server goes on without its log.
+	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithCancelCause(context.Background())

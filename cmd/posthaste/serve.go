@@ -18,7 +18,7 @@ type serveCommand struct {
 	Listen      string `default:"127.0.0.1:2319" env:"POSTHASTE_LISTEN" help:"Address of the API; loopback only."`
 	AdminListen string `default:"127.0.0.1:2320" env:"POSTHASTE_ADMIN_LISTEN" help:"Address of health checks and profiles; loopback only."`
 	Store       string `env:"POSTHASTE_STORE" placeholder:"URL" help:"Where items are kept: badger:///absolute/directory, badger:relative/directory, or memory: (gone when the process ends). Default badger:posthaste-data; with --dev memory:."`
-	Dev         bool   `env:"POSTHASTE_DEV" help:"For development: a memory store unless --store says otherwise, pushes to loopback addresses allowed, logs as text."`
+	Dev         bool   `env:"POSTHASTE_DEV" help:"For development: a memory store unless --store says otherwise, pushes to loopback addresses allowed, logs as text, errors indented and with the cause of what went wrong within."`
 
 	EgressAllow     []string `env:"POSTHASTE_EGRESS_ALLOW" sep:"," placeholder:"CIDR[:PORT]" help:"Let pushes go to these private addresses, such as 10.0.0.0/8:8443. May be repeated. All public addresses are open, all others closed."`
 	EgressHTTPSOnly bool     `name:"egress-https-only" env:"POSTHASTE_EGRESS_HTTPS_ONLY" help:"Refuse endpoints that start with http://."`
@@ -144,9 +144,12 @@ func defaultStore(dev bool) string {
 
 // checkLoopback refuses what others than this machine could reach.
 func checkLoopback(flag, address string) error {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return usagef("%s %q: want host:port, such as 127.0.0.1:2319", flag, address)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return usagef("%s %q: there is no port %q; want 0 to 65535, where 0 takes a free one", flag, address, port)
 	}
 	if host == "localhost" {
 		return nil // what it resolves to is judged once it is bound

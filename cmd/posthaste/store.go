@@ -8,6 +8,9 @@ import (
 	"github.com/posthaste-io/posthaste/storage/memory"
 )
 
+// storeOpener opens the store of an app, which closes it.
+type storeOpener func(c config, log *slog.Logger) (storage.Backend, error)
+
 // openStore opens the store that the configuration names.
 func openStore(c config, log *slog.Logger) (storage.Backend, error) {
 	if c.store.kind == storeMemory {

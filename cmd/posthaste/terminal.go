@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -26,13 +27,18 @@ const (
 // say does not mix, and colours only where somebody sees them.
 type terminal struct {
 	coloured bool
+	// gone is told when nobody reads any more.
+	gone func(error)
 
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func newTerminal(w io.Writer) *terminal {
-	return &terminal{w: w, coloured: os.Getenv("NO_COLOR") == "" && isTerminal(w)}
+// newTerminal returns a terminal, and a context that ends once it cannot be written to:
+// what is done for somebody to watch has no sense then.
+func newTerminal(ctx context.Context, w io.Writer) (*terminal, context.Context) {
+	ctx, gone := context.WithCancelCause(ctx)
+	return &terminal{w: w, coloured: os.Getenv("NO_COLOR") == "" && isTerminal(w), gone: gone}, ctx
 }
 
 func isTerminal(w io.Writer) bool {
@@ -44,11 +50,13 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// printf writes one block. That standard output is gone is no reason to stop.
+// printf writes one block.
 func (t *terminal) printf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, _ = fmt.Fprintf(t.w, format, args...)
+	if _, err := fmt.Fprintf(t.w, format, args...); err != nil {
+		t.gone(fmt.Errorf("output: %w", err))
+	}
 }
 
 func (t *terminal) paint(c colour, text string) string {

@@ -100,7 +100,10 @@ func pushFailingEndpoint(t *testing.T, e *env) {
 	if s := e.stats(e.queue); s.Total != 0 {
 		t.Errorf("queue still holds %d items", s.Total)
 	}
-	r.none()
+	if it.Deliveries != 3 {
+		t.Errorf("given out %d times, want 3", it.Deliveries)
+	}
+	r.noneBefore(e.client, e.queue+"-marker")
 }
 
 func pushRetryAfter(t *testing.T, e *env) {
@@ -142,12 +145,13 @@ func pushGone(t *testing.T, e *env) {
 	}
 	second := e.produce(e.queue, object{"utf8": "second"})[0]
 	eventually(t, "both items parked", func() bool { s := e.stats(e.queue); return s.Total == 2 && s.Leased == 0 })
+	r.noneBefore(e.client, e.queue+"-marker")
+	deliveries := map[string]int32{first: 1, second: 0}
 	for _, it := range e.items(e.queue) {
-		if it.Attempts != 0 {
-			t.Errorf("item %s: %d attempts, want none counted", it.ID, it.Attempts)
+		if it.Attempts != 0 || it.Deliveries != deliveries[it.ID] {
+			t.Errorf("item %s: %d attempts and %d deliveries, want none counted and %d", it.ID, it.Attempts, it.Deliveries, deliveries[it.ID])
 		}
 	}
-	r.none()
 
 	e.call("subscriptions.enable", object{"name": e.queue}, nil)
 	ids := []string{r.next().header.Get("webhook-id"), r.next().header.Get("webhook-id")}
@@ -184,7 +188,10 @@ func pushPaused(t *testing.T, e *env) {
 		t.Errorf("leased %s, want %s", it.ItemID, id)
 	}
 	e.call("queue.release", object{"receipts": []string{it.Receipt}}, nil)
-	r.none()
+	r.noneBefore(e.client, e.queue+"-marker")
+	if it := e.items(e.queue)[0]; it.Deliveries != 1 {
+		t.Errorf("given out %d times, want once, to us", it.Deliveries)
+	}
 	e.call("subscriptions.resume", object{"name": e.queue}, nil)
 	r.next().expect(t, map[string]string{"webhook-id": id, "posthaste-attempt": "2"})
 }

@@ -71,14 +71,28 @@ func (r *receiver) next() push {
 	}
 }
 
-// none says that nothing has come that was not looked at.
-func (r *receiver) none() {
+// onlyNext sends a marker and fails unless it is the next that comes: that nothing else
+// came by then is seen, not assumed.
+func (r *receiver) onlyNext(mark func() (id string)) {
 	r.t.Helper()
-	select {
-	case p := <-r.pushes:
+	id := mark()
+	for {
+		p := r.next()
+		if p.header.Get("webhook-id") == id {
+			return
+		}
 		r.t.Errorf("a push came that should not have: %v %q", p.header, p.body)
-	default:
 	}
+}
+
+// noneBefore says that nothing has come that was not looked at: an item that another
+// queue now pushes to the receiver is the next that does.
+func (r *receiver) noneBefore(c *client, queue string) {
+	r.t.Helper()
+	r.onlyNext(func() (id string) {
+		c.subscribe(queue, r.URL, nil)
+		return c.produce(queue, object{"utf8": "marker"})[0]
+	})
 }
 
 // verify checks a signature with the reference library.
