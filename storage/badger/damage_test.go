@@ -1,6 +1,7 @@
 package badger_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -66,9 +67,13 @@ func TestB02_KilledStoreHasAllThatWasAcknowledged(t *testing.T) {
 	for range 200 {
 		produce(t, s)
 	}
-	again := open(t, badger.Options{Dir: copyDir(t, dir)})
+	killed := copyDir(t, dir)
+	again := open(t, badger.Options{Dir: killed})
 	if got := total(t, again); got != 200 {
 		t.Errorf("got %d items, want 200", got)
+	}
+	if kept, _ := filepath.Glob(filepath.Join(killed, "*.found")); len(kept) > 0 {
+		t.Errorf("nothing is missing, and copies were left behind: %v", kept)
 	}
 }
 
@@ -85,7 +90,12 @@ func TestB02_DamagedLogIsRefusedWithTheNumberOfMissingCommits(t *testing.T) {
 		}
 	}
 	killed := copyDir(t, dir)
-	flipBit(t, logFile(t, killed), marker)
+	log := logFile(t, killed)
+	flipBit(t, log, marker)
+	asFound, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	var damaged *badger.DamagedError
 	if _, err := badger.Open(badger.Options{Dir: killed, MinFree: 1}); !errors.As(err, &damaged) {
@@ -103,6 +113,11 @@ func TestB02_DamagedLogIsRefusedWithTheNumberOfMissingCommits(t *testing.T) {
 		t.Fatalf("second open: got %v, want a DamagedError", err)
 	}
 
+	// Badger has cut the log off by now; it was copied before.
+	if kept, err := os.ReadFile(log + ".found"); err != nil || !bytes.Equal(kept, asFound) {
+		t.Errorf("the log is not kept as it was found: %d bytes, %v, want %d", len(kept), err, len(asFound))
+	}
+
 	accepted, err := badger.Open(badger.Options{Dir: killed, MinFree: 1, AcceptDataLoss: true})
 	if err != nil {
 		t.Fatalf("open with loss: %v", err)
@@ -110,7 +125,6 @@ func TestB02_DamagedLogIsRefusedWithTheNumberOfMissingCommits(t *testing.T) {
 	if got := total(t, accepted); got != acknowledged/2 {
 		t.Errorf("got %d items, want the %d before the damage", got, acknowledged/2)
 	}
-	produce(t, accepted)
 	if err := accepted.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
 package badger
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -14,11 +12,11 @@ import (
 	"github.com/posthaste-io/posthaste/storage/resident"
 )
 
-// Bounds of a commit: what would pass them starts the next one. Badger takes twice
-// as many writes and a quarter more bytes, which leaves room for a group.
+// Bounds of a commit: what would pass them starts the next one. Badger takes
+// [maxGroup] and more, so that a large group fits by itself.
 const (
-	maxWrites = 50_000
-	maxBytes  = 8 << 20
+	maxWrites = 30_000
+	maxBytes  = 4 << 20
 )
 
 // disk is a [resident.Disk] on Badger.
@@ -60,30 +58,31 @@ type aheadWrite struct {
 	number  uint64 // of the commit that has it
 }
 
-// markKey is where each commit leaves its number and mark: format, number, seq, stamp.
+// markKey is where each commit leaves its number and mark: format, level.
 var markKey = []byte("h")
 
 const markFormat = 1
 
 func openDisk(o Options) (*disk, error) {
 	high, err := openHighWater(o.Dir)
-	if err != nil && !o.AcceptDataLoss {
-		return nil, err
+	if err != nil && (!o.AcceptDataLoss || !errors.Is(err, errHighWater)) {
+		return nil, errors.Join(err, high.close())
 	}
+	found := keepEvidence(o.Dir, o.Log)
 	logger := &bridge{log: o.Log}
 	db, err := badger.OpenManaged(badgerOptions(o, logger))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open badger: %w", err), high.close())
 	}
 	d := &disk{db: db, log: logger, high: high, wake: make(chan struct{}, 1)}
-	if err := d.recover(o); err != nil {
+	if err := d.recover(o, found); err != nil {
 		return nil, errors.Join(err, d.abort())
 	}
 	return d, nil
 }
 
 // recover compares what the database holds with what was promised.
-func (d *disk) recover(o Options) error {
+func (d *disk) recover(o Options, found evidence) error {
 	d.durable.Store(d.db.MaxVersion())
 	value, err := d.Get(markKey)
 	if err != nil {
@@ -94,20 +93,34 @@ func (d *disk) recover(o Options) error {
 		have = parseLevel(value[1:])
 	}
 	want := d.high.level
-	if want.number > have.number {
-		damaged := &DamagedError{Missing: want.number - have.number, Have: have.number, Want: want.number}
-		if !o.AcceptDataLoss {
-			return damaged
-		}
-		kept, err := d.high.preserve(have.number, want.number)
-		if err != nil {
-			return err
-		}
-		o.Log.Error("opened with loss of data", "missing_commits", damaged.Missing, "after_commit", have.number, "record_kept_as", kept)
-	}
 	// Numbers, tokens and times go on above whatever was given out before.
-	d.mark = resident.Mark{Seq: max(have.mark.Seq, want.mark.Seq), Stamp: max(have.mark.Stamp, want.mark.Stamp)}
+	// The counts are those of the commit that was found.
+	d.mark = have.mark
+	d.mark.Seq = max(have.mark.Seq, want.mark.Seq)
+	d.mark.Stamp = max(have.mark.Stamp, want.mark.Stamp)
 	d.next = max(have.number, want.number, d.db.MaxVersion()) + 1
+	if want.number > have.number {
+		return d.acceptLoss(o, &DamagedError{Missing: want.number - have.number, Have: have.number, Want: want.number})
+	}
+	return found.discard()
+}
+
+// acceptLoss goes on without what is missing, if that was allowed, and makes it a
+// fact by a commit above it.
+func (d *disk) acceptLoss(o Options, damaged *DamagedError) error {
+	if !o.AcceptDataLoss {
+		return damaged
+	}
+	kept, err := d.high.preserve(damaged.Have, damaged.Want)
+	if err != nil {
+		return err
+	}
+	if err := d.commit(&gathering{number: d.next, mark: d.mark}); err != nil {
+		return err
+	}
+	d.durable.Store(d.next)
+	d.next++
+	o.Log.Error("opened with loss of data", "missing_commits", damaged.Missing, "after_commit", damaged.Have, "record_kept_as", kept)
 	return nil
 }
 
@@ -278,184 +291,4 @@ func (d *disk) abort() error {
 		err = fmt.Errorf("close badger: %w", err)
 	}
 	return errors.Join(err, d.high.close())
-}
-
-// Get implements [resident.Disk].
-func (d *disk) Get(key []byte) ([]byte, error) {
-	d.mu.Lock()
-	a, ok := d.ahead.Get(string(key))
-	d.mu.Unlock()
-	if ok && a.deleted {
-		return nil, nil
-	}
-	if ok {
-		return bytes.Clone(a.value), nil
-	}
-	txn := d.db.NewTransactionAt(d.durable.Load(), false)
-	defer txn.Discard()
-	item, err := txn.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	value, err := item.ValueCopy(nil)
-	if err == nil && value == nil {
-		value = []byte{}
-	}
-	return value, err
-}
-
-// Scan implements [resident.Disk]. What is ahead is looked at before the database,
-// so that a commit that ends in between is seen twice rather than not at all.
-func (d *disk) Scan(r resident.Range, visit func(key, value []byte) bool) error {
-	var ahead []aheadPair
-	if r.Reread {
-		ahead = d.aheadOf(r)
-	}
-	txn := d.db.NewTransactionAt(d.durable.Load(), false)
-	defer txn.Discard()
-	it := txn.NewIterator(iteratorOptions(r))
-	defer it.Close()
-	if r.Backward {
-		it.Seek(r.To)
-		if it.Valid() && bytes.Equal(it.Item().Key(), r.To) {
-			it.Next()
-		}
-	} else {
-		it.Seek(r.From)
-	}
-	for {
-		key, value, err := d.pick(it, &ahead, r)
-		if err != nil {
-			return err
-		}
-		if key == nil || !visit(key, value) {
-			return nil
-		}
-	}
-}
-
-type aheadPair struct {
-	key string
-	aheadWrite
-}
-
-func (d *disk) aheadOf(r resident.Range) []aheadPair {
-	var pairs []aheadPair
-	from, to := string(r.From), string(r.To)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	take := func(key string, a aheadWrite) bool {
-		if key < from || !r.Backward && key >= to {
-			return false
-		}
-		if key < to {
-			pairs = append(pairs, aheadPair{key, a})
-		}
-		return true
-	}
-	if r.Backward {
-		d.ahead.Descend(to, take)
-	} else {
-		d.ahead.Ascend(from, take)
-	}
-	return pairs
-}
-
-// pick takes the next key from the database or from what is ahead of it, which
-// wins where both have it; a nil key is the end.
-func (d *disk) pick(it *badger.Iterator, ahead *[]aheadPair, r resident.Range) (key, value []byte, err error) {
-	for {
-		key = nil
-		if it.Valid() {
-			key = it.Item().Key()
-			if r.Backward && bytes.Compare(key, r.From) < 0 || !r.Backward && bytes.Compare(key, r.To) >= 0 {
-				key = nil
-			}
-		}
-		if len(*ahead) > 0 {
-			a := (*ahead)[0]
-			order := -1
-			if key != nil {
-				order = bytes.Compare([]byte(a.key), key)
-				if r.Backward {
-					order = -order
-				}
-			}
-			if order <= 0 {
-				*ahead = (*ahead)[1:]
-				if order == 0 {
-					it.Next()
-				}
-				if a.deleted {
-					continue
-				}
-				return []byte(a.key), a.value, nil
-			}
-		}
-		if key == nil {
-			return nil, nil, nil
-		}
-		key = bytes.Clone(key)
-		if !r.KeysOnly {
-			if value, err = it.Item().ValueCopy(nil); err != nil {
-				return nil, nil, fmt.Errorf("read %x: %w", key, err)
-			}
-		}
-		it.Next()
-		return key, value, nil
-	}
-}
-
-func iteratorOptions(r resident.Range) badger.IteratorOptions {
-	o := badger.DefaultIteratorOptions
-	// Values lie beside their keys, so there is nothing to fetch ahead.
-	o.PrefetchValues = false
-	o.Reverse = r.Backward
-	if !r.Backward {
-		o.Prefix = commonPrefix(r.From, r.To)
-	}
-	return o
-}
-
-// commonPrefix is what all keys of a range begin with, so that Badger opens only
-// the tables that have such keys.
-func commonPrefix(from, to []byte) []byte {
-	n := 0
-	for n < len(from) && n < len(to) && from[n] == to[n] {
-		n++
-	}
-	if n < len(from) && len(to) == n+1 && to[n] == from[n]+1 {
-		n++
-	}
-	return from[:n:n]
-}
-
-// level is how far the store got: the number of a commit, and its mark.
-type level struct {
-	number uint64
-	mark   resident.Mark
-}
-
-const levelSize = 3 * 8
-
-func (l level) append(b []byte) []byte {
-	b = binary.BigEndian.AppendUint64(b, l.number)
-	b = binary.BigEndian.AppendUint64(b, l.mark.Seq)
-	return binary.BigEndian.AppendUint64(b, uint64(l.mark.Stamp))
-}
-
-func parseLevel(b []byte) level {
-	if len(b) < levelSize {
-		return level{}
-	}
-	return level{
-		number: binary.BigEndian.Uint64(b),
-		mark: resident.Mark{
-			Seq:   binary.BigEndian.Uint64(b[8:]),
-			Stamp: int64(binary.BigEndian.Uint64(b[16:])),
-		},
-	}
 }

@@ -14,7 +14,8 @@
 // word. So each commit carries its number, and the number of the newest is also
 // kept in a file of our own, written after the commit and synced every second. If
 // the database comes back with less than the file says, [Open] refuses with a
-// [DamagedError] that tells how much is missing.
+// [DamagedError] that tells how much is missing; the logs as they were found are
+// kept beside, with the suffix .found.
 //
 // Commits are Badger's managed transactions, under our numbers. Then a read needs
 // no transaction time from Badger, for which it would wait until the commit in

@@ -5,8 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/posthaste-io/posthaste/storage/resident"
 )
 
 // DamagedError says that acknowledged commits are not in the database: its log was
@@ -24,9 +29,39 @@ func (e *DamagedError) Error() string {
 		"restore the directory from a copy, or start with --accept-data-loss to go on without them", e.Missing, e.Have, e.Want)
 }
 
+// level is how far the store got: the number of a commit, and its mark.
+type level struct {
+	number uint64
+	mark   resident.Mark
+}
+
+const levelSize = 5 * 8
+
+func (l level) append(b []byte) []byte {
+	for _, n := range [...]uint64{l.number, l.mark.Seq, uint64(l.mark.Stamp), l.mark.Items, l.mark.Documents} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return b
+}
+
+func parseLevel(b []byte) level {
+	if len(b) < levelSize {
+		return level{}
+	}
+	return level{
+		number: binary.BigEndian.Uint64(b),
+		mark: resident.Mark{
+			Seq:       binary.BigEndian.Uint64(b[8:]),
+			Stamp:     int64(binary.BigEndian.Uint64(b[16:])),
+			Items:     binary.BigEndian.Uint64(b[24:]),
+			Documents: binary.BigEndian.Uint64(b[32:]),
+		},
+	}
+}
+
 // highWater is the file that knows the number of the newest commit. It has two
 // slots, which are written in turn, so that a write that was torn spoils only the
-// older knowledge: format 1, level 24, CRC32C of both 4.
+// older knowledge: format 1, level 40, CRC32C of both 4.
 type highWater struct {
 	file  *os.File
 	level level // as it was found
@@ -41,7 +76,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-var errHighWater = errors.New("the file " + highWaterName + " is damaged, so nobody can say whether commits are missing; " +
+var errHighWater = errors.New("the file " + highWaterName + " is damaged or missing, so nobody can say whether commits are missing; " +
 	"start with --accept-data-loss to go on")
 
 // openHighWater opens the file, or makes it. With errHighWater it can be used, and
@@ -55,7 +90,7 @@ func openHighWater(dir string) (*highWater, error) {
 	b := make([]byte, slotDistance+slotSize)
 	n, _ := file.ReadAt(b, 0)
 	if n == 0 {
-		return h, syncDir(dir)
+		return h, h.begin(dir)
 	}
 	good := false
 	for _, slot := range [][]byte{b[:slotSize], b[slotDistance:]} {
@@ -72,6 +107,21 @@ func openHighWater(dir string) (*highWater, error) {
 		return h, errHighWater
 	}
 	return h, nil
+}
+
+// begin makes the file's first knowledge durable, before there is a database: an
+// empty file beside one has lost what it knew.
+func (h *highWater) begin(dir string) error {
+	switch _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); {
+	case err == nil:
+		return errHighWater
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := errors.Join(h.set(level{}), h.sync()); err != nil {
+		return err
+	}
+	return syncDir(dir)
 }
 
 // set writes a level. It is in the kernel's hands then, which is enough for a

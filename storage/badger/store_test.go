@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -103,26 +102,6 @@ func leaseFrom(t testing.TB, s *badger.Store, limit int) []queue.Item {
 	return answer.Calls[0].Takers[0]
 }
 
-// The figure that decides the rate on a disk: callers that wait share a commit.
-func TestStore_WaitingCallersShareCommits(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s := open(t, badger.Options{Dir: dir})
-	const callers, each = 64, 20
-	var wait sync.WaitGroup
-	for range callers {
-		wait.Go(func() {
-			for range each {
-				produce(t, s)
-			}
-		})
-	}
-	wait.Wait()
-	if commits := badger.Commits(s); commits > callers*each/8 {
-		t.Errorf("got %d commits for %d items of %d callers, want at most an eighth", commits, callers*each, callers)
-	}
-}
-
 // A call's groups are whole in one commit each, and a batch may take several.
 func TestStore_BatchBeyondOneCommit(t *testing.T) {
 	t.Parallel()
@@ -142,6 +121,32 @@ func TestStore_BatchBeyondOneCommit(t *testing.T) {
 		if !bytes.Equal(it.Payload, payload) {
 			t.Errorf("item %v came back with another payload", it.ID)
 		}
+	}
+}
+
+// The largest calls that the contract allows pass, whether their items stay in
+// memory or go to the disk at once.
+func TestStore_LargestLegalCallsPass(t *testing.T) {
+	t.Parallel()
+	for name, window := range map[string]int{"in memory": 0, "on the disk": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, badger.Options{Dir: t.TempDir(), Window: window})
+			for _, n := range []int{5, queue.DefaultMaxItems} {
+				group := queue.ProduceGroup{Items: make([]queue.NewItem, n)}
+				for i := range group.Items {
+					group.Items[i] = queue.NewItem{
+						ID: queue.NewID(), Queue: testQueue, Delay: time.Hour, ExpireTTL: time.Hour,
+						Content: queue.Content{Payload: make([]byte, queue.DefaultMaxCallBytes/n)},
+						Dedupe:  &queue.Dedupe{Scope: testQueue, Key: fmt.Sprintf("%0255d", i+n), TTL: time.Hour},
+					}
+				}
+				answer, err := s.Produce(t.Context(), []queue.ProduceGroup{group})
+				if err != nil || answer.Groups[0].Err != nil {
+					t.Fatalf("%d items: %v, %v", n, err, answer.Groups[0].Err)
+				}
+			}
+		})
 	}
 }
 

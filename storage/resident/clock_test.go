@@ -77,6 +77,48 @@ func TestD05_StepBackOfTheWallGivesNoSecondLease(t *testing.T) {
 	}
 }
 
+func TestD05_StepForwardOfTheWallEndsNoLiveLease(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t, Options{Volatile: true})
+	wall, elapsed := s.clock.last, time.Duration(0)
+	pass := func(d time.Duration) { wall, elapsed = wall+d.Microseconds(), elapsed+d }
+	s.clock.read = func() (int64, time.Duration) { return wall, elapsed }
+	s.clock.anchor, s.clock.elapsed = 0, 0
+	s.clock.base = wall
+	fill(t, s, 2, nil)
+	first := lease(t, s, 1)
+	pass(20 * time.Second)
+	wall += time.Hour.Microseconds()
+	again := lease(t, s, 2)
+	if len(again) != 1 || again[0].ID == first[0].ID {
+		t.Fatalf("after a step of an hour: got %d items, want the one that nobody holds", len(again))
+	}
+	pass(39 * time.Second)
+	if got := lease(t, s, 2); len(got) != 0 {
+		t.Errorf("a minute was not over: got %d items, want none", len(got))
+	}
+	pass(2 * time.Second)
+	if got := lease(t, s, 2); len(got) != 1 || got[0].ID != first[0].ID {
+		t.Errorf("61 s after the lease: got %d items, want the lapsed one", len(got))
+	}
+}
+
+func TestC15_StepForwardOfTheWallMakesDueWhatIsDue(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t, Options{Volatile: true})
+	wall, elapsed := s.clock.last, time.Duration(0)
+	s.clock.read = func() (int64, time.Duration) { return wall, elapsed }
+	s.clock.anchor, s.clock.elapsed, s.clock.base = 0, 0, wall
+	fill(t, s, 1, func(it *queue.NewItem) { it.Delay = 30 * time.Minute })
+	if got := len(lease(t, s, 1)); got != 0 {
+		t.Fatalf("leased %d before it is due", got)
+	}
+	wall += time.Hour.Microseconds()
+	if got := len(lease(t, s, 1)); got != 1 {
+		t.Errorf("after the machine slept an hour: got %d items, want the one that fell due", got)
+	}
+}
+
 func TestDueTime_SoonAndPastMeanNow(t *testing.T) {
 	t.Parallel()
 	now := int64(1_000_000_000)

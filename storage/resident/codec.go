@@ -60,6 +60,7 @@ func (s *Store) encodeState(e *entry) []byte {
 	}
 	b = binary.AppendUvarint(b, x.token.Counter)
 	b = be.AppendUint64(b, x.token.Random)
+	b = binary.AppendVarint(b, x.first)
 	b = binary.AppendVarint(b, x.due)
 	b = binary.AppendVarint(b, x.updated)
 	b = binary.AppendVarint(b, x.expires)
@@ -110,6 +111,7 @@ func decodeState(b []byte) (state, error) {
 	x := &st.ext
 	x.token.Counter = r.uvarint()
 	x.token.Random = r.uint64()
+	x.first = r.varint()
 	x.due = r.varint()
 	x.updated = r.varint()
 	x.expires = r.varint()

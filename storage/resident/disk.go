@@ -38,11 +38,14 @@ type Write struct {
 	Reread bool
 }
 
-// Mark is how far the store's counter and clock got. A store goes on above it,
-// whatever was lost below.
+// Mark is how far the store's counter and clock got, and how much there is. A
+// store goes on above it, whatever was lost below, and does not open when the disk
+// holds another number of items or documents: part of it was lost then.
 type Mark struct {
-	Seq   uint64
-	Stamp int64 // µs
+	Seq       uint64
+	Stamp     int64 // µs
+	Items     uint64
+	Documents uint64
 }
 
 // Range is what a [Disk.Scan] visits; Reread says that writes which are not

@@ -100,8 +100,10 @@ func (s *Store) Put(ctx context.Context, doc storage.Document, items ...queue.Ne
 	if bound := s.options.MaxContent; bound > 0 && len(doc.Value)+itemOverhead > bound {
 		return 0, &queue.TooLargeError{Field: "value", Limit: bound, Unit: "bytes"}
 	}
+	// A document is small, and settling may need one: the dead-letter queue of what
+	// is buried.
 	in := writes
-	if doc.Revision == 0 || len(items) > 0 {
+	if len(items) > 0 {
 		in = grows
 	}
 	now, err := s.begin(ctx, in)

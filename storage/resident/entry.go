@@ -42,6 +42,7 @@ const (
 // moved, or if its producer gave it an expiry or a limit of its own.
 type ext struct {
 	token       queue.Token
+	first       int64 // when it was first due
 	due         int64
 	updated     int64
 	expires     int64  // 0 is never
@@ -145,6 +146,7 @@ func (s *Store) viewWith(e *entry, x *ext) queue.Item {
 		Seq:         e.seq,
 		CreatedAt:   instant(e.created),
 		UpdatedAt:   instant(e.created),
+		FirstDueAt:  instant(e.at),
 		DueAt:       instant(e.at),
 		AvailableAt: instant(e.at),
 		Held:        e.is(held),
@@ -154,6 +156,7 @@ func (s *Store) viewWith(e *entry, x *ext) queue.Item {
 		return it
 	}
 	it.UpdatedAt = instant(x.updated)
+	it.FirstDueAt = instant(x.first)
 	it.DueAt = instant(x.due)
 	it.Token = x.token
 	it.Owner = x.owner
@@ -195,7 +198,7 @@ func (s *Store) extOf(e *entry) *ext {
 func (s *Store) touch(e *entry) *ext {
 	if e.ext == 0 {
 		e.ext = s.exts.take()
-		*s.exts.get(e.ext) = ext{due: e.at, updated: e.created, body: e.seq}
+		*s.exts.get(e.ext) = ext{first: e.at, due: e.at, updated: e.created, body: e.seq}
 	}
 	return s.exts.get(e.ext)
 }

@@ -137,7 +137,7 @@ func (s *Store) move(m queue.Move, now int64) (queue.MoveStatus, error) {
 	x.generation++
 	s.rehome(sl, m.Target, m.Partition)
 	x.attempts, x.recoveries, x.dead = 0, 0, nil
-	x.expires = expiry(now, m.ExpireTTL)
+	x.first, x.expires = now, expiry(now, m.ExpireTTL)
 	s.stand(e, now, now)
 	s.lower(sl, now)
 	return queue.Moved, nil

@@ -42,8 +42,9 @@ func (s *Store) Produce(ctx context.Context, groups []queue.ProduceGroup) (queue
 	return answer, nil
 }
 
-// itemOverhead is what an item writes beside its content, generously, in bytes.
-const itemOverhead = 512
+// itemOverhead is what an item writes beside its content and its dedupe key,
+// generously, in bytes: keys, state, and what an engine adds to each write.
+const itemOverhead = 480
 
 // prepare encodes the contents of what comes in together, and measures it.
 func (s *Store) prepare(items []queue.NewItem, field string) ([]arrival, error) {
@@ -55,6 +56,9 @@ func (s *Store) prepare(items []queue.NewItem, field string) ([]arrival, error) 
 			return nil, &queue.TooLargeError{Field: fmt.Sprintf("%s[%d]", field, i), Limit: bound, Unit: "bytes"}
 		}
 		total += len(content) + itemOverhead
+		if d := items[i].Dedupe; d != nil {
+			total += 2 * len(d.Key) // the key, and when it ends
+		}
 		arrivals[i] = arrival{&items[i], content}
 	}
 	if bound := s.options.MaxGroup; bound > 0 && total > bound {

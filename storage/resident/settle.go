@@ -165,7 +165,8 @@ func (s *Store) apply(sl slot, t *queue.Settlement, now int64) queue.Settled {
 		s.accountForLapse(e, x, now)
 	}
 	found, delivery := s.key(e), x.deliveries
-	if t.Guard == queue.Held && t.Outcome != queue.Release {
+	// What is buried keeps its count, to tell why.
+	if t.Guard == queue.Held && (t.Outcome == queue.Complete || t.Outcome == queue.Retry) {
 		x.recoveries = 0
 	}
 	settled := queue.Settled{Status: queue.Applied}
@@ -186,6 +187,7 @@ func (s *Store) apply(sl slot, t *queue.Settlement, now int64) queue.Settled {
 		s.stand(e, dueTime(t.DueAt, t.Delay, now), now)
 		next = queue.StepRetry
 	case queue.Release:
+		setLast(x, t.Last)
 		due := x.due
 		if !t.DueAt.IsZero() || t.Delay != 0 {
 			due = dueTime(t.DueAt, t.Delay, now)

@@ -27,6 +27,8 @@ type Options struct {
 	// Volatile says that nothing is read back at the next start: contents stay in
 	// memory, and states and documents are not written at all.
 	Volatile bool
+	// AcceptLoss opens a disk that does not hold what its mark says.
+	AcceptLoss bool
 	// Window is how many items are kept in memory; what is beyond it lies on the disk
 	// until it is wanted. 0 is no bound.
 	Window int
@@ -114,7 +116,38 @@ func Open(o Options) (*Store, error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
+	if err := s.checkLoss(mark); err != nil {
+		return nil, err
+	}
 	return s, nil
+}
+
+// LossError says that the disk holds less, or more, than when it was written last.
+type LossError struct {
+	Items, WantItems         uint64
+	Documents, WantDocuments uint64
+}
+
+// Error implements error.
+func (e *LossError) Error() string {
+	return fmt.Sprintf("%d items and %d documents were found, and there should be %d and %d: files are damaged or missing; "+
+		"restore the directory from a copy, or start with --accept-data-loss to go on with what there is",
+		e.Items, e.Documents, e.WantItems, e.WantDocuments)
+}
+
+func (s *Store) checkLoss(want Mark) error {
+	found := s.markNow()
+	if s.options.Volatile || found.Items == want.Items && found.Documents == want.Documents {
+		return nil
+	}
+	err := &LossError{Items: found.Items, WantItems: want.Items, Documents: found.Documents, WantDocuments: want.Documents}
+	if !s.options.AcceptLoss {
+		return err
+	}
+	s.log.Error("opened with loss of data", "err", err)
+	// What is left is what there should be from now on.
+	s.last = s.disk.Append(nil, found)
+	return nil
 }
 
 // Durable implements [queue.Store].
@@ -199,7 +232,11 @@ func (s *Store) begin(ctx context.Context, in intent) (now int64, err error) {
 	case s.closed:
 		err = errClosed
 	default:
-		return s.clock.stamp(), nil
+		now = s.clock.stamp()
+		if step := s.clock.takeStep(); step > 0 {
+			s.carryLeases(now, step)
+		}
+		return now, nil
 	}
 	s.mu.Unlock()
 	return 0, err
@@ -210,10 +247,17 @@ func (s *Store) seal() {
 	if len(s.batch) == 0 {
 		return
 	}
-	s.last = s.disk.Append(s.batch, Mark{Seq: s.seq, Stamp: s.clock.last})
+	s.last = s.disk.Append(s.batch, s.markNow())
 	clear(s.batch)
 	s.batch = s.batch[:0]
 	clear(s.fresh)
+}
+
+func (s *Store) markNow() Mark {
+	return Mark{
+		Seq: s.seq, Stamp: s.clock.last,
+		Items: uint64(s.live + s.away), Documents: uint64(s.documents.byName.Len()),
+	}
 }
 
 // leave closes a verb's transaction and waits until all that it did, and all that

@@ -27,8 +27,8 @@ func describeFree(it queue.Item) string {
 	if d := it.Dead; d != nil {
 		dead = fmt.Sprintf("{from=%d %q at=%s status=%d att=%d rec=%d}", d.From, d.Reason, clockTime(d.At), d.Status, d.Attempts, d.Recoveries)
 	}
-	return fmt.Sprintf("%s q=%d home=%d p=%d avail=%s due=%s created=%s updated=%s %s gen=%d del=%d att=%d rec=%d max=%d exp=%s last=%d:%q dead=%s",
-		it.ID, it.Queue, it.Home, it.Partition, clockTime(it.AvailableAt), clockTime(it.DueAt), clockTime(it.CreatedAt), clockTime(it.UpdatedAt),
+	return fmt.Sprintf("%s q=%d home=%d p=%d avail=%s due=%s first=%s created=%s updated=%s %s gen=%d del=%d att=%d rec=%d max=%d exp=%s last=%d:%q dead=%s",
+		it.ID, it.Queue, it.Home, it.Partition, clockTime(it.AvailableAt), clockTime(it.DueAt), clockTime(it.FirstDueAt), clockTime(it.CreatedAt), clockTime(it.UpdatedAt),
 		holder, it.Generation, it.Deliveries, it.Attempts, it.Recoveries, it.MaxAttempts, clockTime(it.ExpiresAt), it.Last.Status, it.Last.Error, dead)
 }
 

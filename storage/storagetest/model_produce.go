@@ -85,6 +85,7 @@ func (m *Model) insert(item queue.NewItem, now time.Time) queue.Produced {
 		Seq:         m.nextSeq(),
 		CreatedAt:   now,
 		UpdatedAt:   now,
+		FirstDueAt:  due,
 		DueAt:       due,
 		AvailableAt: due,
 		MaxAttempts: item.MaxAttempts,

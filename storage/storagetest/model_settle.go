@@ -87,7 +87,8 @@ func (m *Model) apply(s queue.Settlement, now time.Time) queue.Settled {
 	found := *it
 	settled := queue.Settled{Status: queue.Applied}
 	var next queue.Step
-	if s.Guard == queue.Held && s.Outcome != queue.Release {
+	// What is buried keeps its count, to tell why.
+	if s.Guard == queue.Held && (s.Outcome == queue.Complete || s.Outcome == queue.Retry) {
 		it.Recoveries = 0
 	}
 	switch s.Outcome {
@@ -106,6 +107,7 @@ func (m *Model) apply(s queue.Settlement, now time.Time) queue.Settled {
 			next = queue.StepRetry
 		}
 	case queue.Release:
+		setLast(it, s.Last)
 		due := it.DueAt
 		if !s.DueAt.IsZero() || s.Delay != 0 {
 			due = dueTime(s.DueAt, s.Delay, now)

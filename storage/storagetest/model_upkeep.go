@@ -84,6 +84,7 @@ func (m *Model) move(e queue.Move, now time.Time) queue.MoveStatus {
 	it.Attempts = 0
 	it.Recoveries = 0
 	it.Dead = nil
+	it.FirstDueAt = now
 	it.ExpiresAt = expiry(now, e.ExpireTTL)
 	m.relocate(it, e.Target, e.Partition)
 	m.put(it, now, now)

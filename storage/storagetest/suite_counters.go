@@ -88,6 +88,42 @@ var counterCases = []testCase{
 		f.apply(retry(leased, 0))
 		f.wantCounters("retry", f.get(leased.Key), counters{2, 1, 0})
 	}},
+	{"D07_WhatIsBuriedTakesItsRecoveriesAlong", func(f *fixture) {
+		q, dead := f.queue(), f.queue()
+		f.produceAndLease(q, push(1))
+		for range 2 {
+			f.clock.Advance(2 * leaseTTL)
+			f.leaseOne(q, push(1))
+		}
+		f.clock.Advance(2 * leaseTTL)
+		leased := f.leaseOne(q, push(1))
+		f.apply(bury(leased, dead))
+		got := f.get(queue.Key{ID: leased.ID, Queue: dead, Home: q})
+		if got.Dead == nil || got.Dead.Recoveries != 3 || got.Recoveries != 0 {
+			f.Errorf("got %d recoveries and dead %+v, want 0, and 3 in dead", got.Recoveries, got.Dead)
+		}
+	}},
+	{"Counters_FirstDueTimeStaysUntilARedrive", func(f *fixture) {
+		q, dead := f.queue(), f.queue()
+		item := f.item(q)
+		item.Delay = time.Hour
+		f.produce(item)
+		due := f.clock.Now().Add(time.Hour)
+		f.clock.Advance(2 * time.Hour)
+		leased := f.leaseOne(q, push(1))
+		f.wantTime("leased", leased.FirstDueAt, due)
+		f.apply(retry(leased, time.Hour))
+		f.clock.Advance(2 * time.Hour)
+		again := f.leaseOne(q, push(1))
+		f.wantTime("retried", again.FirstDueAt, due)
+		f.apply(bury(again, dead))
+		key := queue.Key{ID: item.ID, Queue: dead, Home: q}
+		f.wantTime("buried", f.get(key).FirstDueAt, due)
+		if status, err := f.store.Move(f.Context(), []queue.Move{{Key: key, Target: q}}); err != nil || status[0] != queue.Moved {
+			f.Fatalf("move: %v, %v", status, err)
+		}
+		f.wantTime("redriven", f.get(queue.Key{ID: item.ID, Queue: q, Home: q}).FirstDueAt, f.clock.Now())
+	}},
 	{"Counters_LastOutcomeIsKept", func(f *fixture) {
 		q := f.queue()
 		f.fill(q, 1)
@@ -99,6 +135,7 @@ var counterCases = []testCase{
 			{queue.Retry, first, first},
 			{queue.Retry, queue.Last{}, first},
 			{queue.Release, queue.Last{}, first},
+			{queue.Release, queue.Last{Status: 429, Error: "slow down"}, queue.Last{Status: 429, Error: "slow down"}},
 			{queue.Retry, queue.Last{Error: "no route"}, queue.Last{Error: "no route"}},
 		} {
 			leased := f.leaseOne(q, push(1))
