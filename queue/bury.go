@@ -52,7 +52,8 @@ func (s *Settings) reasonToBury(it *Item, limit int32, now time.Time) string {
 }
 
 // bury moves items to the dead-letter queues of theirs, each by itself, and
-// returns how many were still as they were found. It goes past the batcher, whose
+// returns how many were still as they were found. An error of one queue leaves its
+// items where they are, and not those of others. It goes past the batcher, whose
 // bounds are for callers.
 func (b *Broker) bury(doomed []doomedItem, guard Guard) (buried int, err error) {
 	for batch := range slices.Chunk(doomed, MaxBatchEntries) {
@@ -66,41 +67,51 @@ func (b *Broker) bury(doomed []doomedItem, guard Guard) (buried int, err error) 
 func (b *Broker) buryBatch(doomed []doomedItem, guard Guard) (int, error) {
 	ctx, cancel := b.storeContext()
 	defer cancel()
-	// Items of one queue stand together, and most batches have but one.
 	var pinned []*knownQueue
 	defer func() { unpinAll(pinned) }()
-	var from, dead *knownQueue
-	groups := make([]SettleGroup, len(doomed))
-	for i, d := range doomed {
-		if d.queue != from {
+	var errs error
+	dead := map[*knownQueue]*knownQueue{} // nil for a queue whose items stay
+	var groups []SettleGroup
+	var going []doomedItem
+	for _, d := range doomed {
+		to, known := dead[d.queue]
+		if !known {
 			var err error
-			if dead, err = b.pinDead(ctx, d.queue); err != nil {
-				return 0, fmt.Errorf("dead-letter queue of %s: %w", d.queue.name, err)
+			if to, err = b.pinDead(ctx, d.queue); err != nil {
+				errs = errors.Join(errs, fmt.Errorf("dead-letter queue of %s: %w", d.queue.name, err))
+			} else {
+				pinned = append(pinned, to)
 			}
-			pinned = append(pinned, dead)
-			from = d.queue
+			dead[d.queue] = to
 		}
-		groups[i].Entries = []Settlement{{
+		if to == nil {
+			continue
+		}
+		going = append(going, d)
+		groups = append(groups, SettleGroup{Entries: []Settlement{{
 			Key: d.key, Token: d.token, Guard: guard, Outcome: Bury,
-			DeadQueue: dead.number, Reason: d.reason,
+			DeadQueue: to.number, Reason: d.reason,
 			Record: &Record{Type: EndingRecord, Verdict: d.reason},
-		}}
+		}}})
+	}
+	if len(groups) == 0 {
+		return 0, errs
 	}
 	answer, err := b.store.Settle(ctx, groups)
 	if err != nil {
-		return 0, fmt.Errorf("bury: %w", err)
+		return 0, errors.Join(errs, fmt.Errorf("bury: %w", err))
 	}
 	buried := 0
 	for i, group := range answer.Groups {
 		if group[0].Status == Applied {
 			buried++
-			b.log.Debug("item buried", "item_id", doomed[i].key.ID.String(), "queue", doomed[i].queue.name, "reason", doomed[i].reason)
+			b.log.Debug("item buried", "item_id", going[i].key.ID.String(), "queue", going[i].queue.name, "reason", going[i].reason)
 		}
 	}
 	for _, q := range pinned {
 		b.Wake(q.number)
 	}
-	return buried, nil
+	return buried, errs
 }
 
 // release gives items back to their places, each by itself. What cannot be given

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -195,14 +196,49 @@ func TestSweep_AsksForTheSubscriptionsLimit(t *testing.T) {
 		lapse(t, f, "orders", 1, false)
 		lapse(t, f, "pulled", 1, false)
 		limitErr = errTest
-		if _, err := f.Sweep(t.Context()); !errors.Is(err, errTest) {
-			t.Errorf("got %v, want what the subscription's look-up answered", err)
+		if n, err := f.Sweep(t.Context()); !errors.Is(err, errTest) || n != 0 {
+			t.Errorf("got %d buried, %v, want none and what the subscription's look-up answered", n, err)
 		}
 		limitErr = nil
 		if n, err := f.Sweep(t.Context()); err != nil || n != 1 {
 			t.Errorf("got %d buried, %v, want the one of the queue with a subscription", n, err)
 		}
 	})
+}
+
+// One queue that cannot be swept must not keep the others full.
+func TestD09_SweepGoesOnWithOtherQueuesAfterAnError(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(f *fixture, first *error){
+		"dead-letter queue": func(f *fixture, _ *error) { f.store.FailBefore(storagetest.PutDocument, 1, errTest) },
+		"limit":             func(_ *fixture, first *error) { *first = errTest },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var limitErr error
+			o := queue.Options{Limit: func(_ context.Context, _ queue.Namespace, name string) (int32, error) {
+				if name == "orders" {
+					return 0, limitErr
+				}
+				return 0, nil
+			}}
+			bubbleWith(t, o, func(t *testing.T, f *fixture) {
+				f.create(t, queue.Settings{Name: "other"})
+				for _, name := range []string{"orders", "other"} {
+					f.produce(t, name, queue.ProduceItem{ExpireTTL: time.Second}, queue.ProduceItem{ExpireTTL: time.Second})
+				}
+				<-time.After(time.Second)
+				fail(f, &limitErr)
+				if n, err := f.Sweep(t.Context()); !errors.Is(err, errTest) || n != 2 || strings.Count(err.Error(), "orders") != 1 {
+					t.Errorf("got %d buried, %v, want the two of the other queue, and why not those of orders", n, err)
+				}
+				limitErr = nil
+				if n, err := f.Sweep(t.Context()); err != nil || n != 2 {
+					t.Errorf("second sweep: got %d buried, %v, want the two of orders", n, err)
+				}
+			})
+		})
+	}
 }
 
 func TestLease_LimitOfTheCallWinsOverTheQueues(t *testing.T) {

@@ -45,6 +45,9 @@ type knownQueue struct {
 	name   string
 	number Number
 	latest atomic.Pointer[readSettings]
+	// deadNumber is 0, or the number that a dead-letter queue was given which could not
+	// be made: the next try takes it.
+	deadNumber atomic.Uint64
 	pins
 }
 

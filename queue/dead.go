@@ -68,13 +68,19 @@ func (b *Broker) ownDead(ctx context.Context, q *knownQueue) (*knownQueue, error
 	if !errors.Is(err, ErrNotFound) {
 		return dead, err
 	}
-	s := Settings{Namespace: q.ns, Name: name, DeadLetter: true, MaxAttempts: -1}
+	s := Settings{
+		Namespace: q.ns, Name: name, DeadLetter: true, MaxAttempts: -1,
+		Number: Number(q.deadNumber.Swap(0)),
+	}
 	s.setDefaults()
 	err = b.insert(ctx, &s)
 	switch {
 	case err == nil:
 		b.log.Info("dead-letter queue made", "queue", name, "number", s.Number.Own())
 	case !errors.Is(err, ErrExists):
+		// Tried again with every item that is to be buried, which must not use up a
+		// number each time.
+		q.deadNumber.Store(uint64(s.Number))
 		return nil, err
 	}
 	return b.known.named(ctx, q.ns, name)

@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -56,9 +57,30 @@ func (e *InvalidError) Error() string {
 	return e.Field + ": " + e.Reason
 }
 
-// Invalid makes an [InvalidError].
+// Invalid makes an [InvalidError]. Durations among args are written as people read
+// them: 168h.
 func Invalid(field, format string, args ...any) error {
+	for i, arg := range args {
+		if d, ok := arg.(time.Duration); ok {
+			args[i] = span(d)
+		}
+	}
 	return &InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// span is a duration without the zeros at its end: 168h, not 168h0m0s.
+type span time.Duration
+
+// String implements fmt.Stringer.
+func (s span) String() string {
+	text := time.Duration(s).String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
 }
 
 // TooLargeError is input over a limit; nothing of it was kept.
@@ -82,7 +104,7 @@ type OverloadedError struct {
 
 // Error implements error.
 func (e *OverloadedError) Error() string {
-	return fmt.Sprintf("overloaded: %s; retry after %s", e.What, e.RetryAfter)
+	return fmt.Sprintf("overloaded: %s; retry after %s", e.What, span(e.RetryAfter))
 }
 
 // UnsupportedError names a field or method of a later release.

@@ -19,14 +19,12 @@ func (b *Broker) Extend(ctx context.Context, ns Namespace, queue string, entries
 	if len(entries) > DefaultMaxItems {
 		return nil, &TooLargeError{Field: "receipts", Limit: DefaultMaxItems, Unit: "receipts"}
 	}
-	var receipts []Receipt // those in the namespace: no other can be extended
+	receipts := make([]Receipt, len(entries))
 	for i := range entries {
 		if err := checkExtend(&entries[i]); err != nil {
 			return nil, atEntry("receipts", i, err)
 		}
-		if r := entries[i].Receipt; r.Key.Queue.Namespace() == ns {
-			receipts = append(receipts, r)
-		}
+		receipts[i] = entries[i].Receipt
 	}
 	if err := b.checkPlace(ctx, ns, queue, nil, receipts); err != nil {
 		return nil, err

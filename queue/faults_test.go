@@ -150,6 +150,10 @@ func TestSettle_DeadLetterQueueThatCannotBeMadeFailsTheCall(t *testing.T) {
 				if got := f.total(t, "orders~dead"); got != 1 {
 					t.Errorf("got %d items in orders~dead, want 1", got)
 				}
+				// However often it is tried, it takes one number.
+				if got, want := f.settings(t, "orders~dead").Number, queue.NewNumber(ns, 2); got != want {
+					t.Errorf("orders~dead has the number %d, want %d", got.Own(), want.Own())
+				}
 			})
 		})
 	}

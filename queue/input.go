@@ -25,7 +25,7 @@ func checkDue(atField, delayField string, at time.Time, delay time.Duration) err
 	case at.Before(time.Unix(0, 0)):
 		return Invalid(atField, "is before the year 1970")
 	case time.Until(at) > maxAhead:
-		return Invalid(atField, "enqueue_at_too_far: is more than 10 years ahead")
+		return Invalid(atField, "is more than 10 years ahead")
 	default:
 		return nil
 	}
@@ -46,7 +46,8 @@ func atEntry(list string, i int, err error) error {
 	case *TooLargeError:
 		e.Field = place(e.Field)
 	case *UnsupportedError:
-		e.What = place(e.What)
+		e.Field = place(e.Field)
+		e.What = "field " + e.Field
 	}
 	return err
 }

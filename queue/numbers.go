@@ -41,7 +41,8 @@ type NumberEntry struct {
 	Number Number
 }
 
-// insert gives a new queue its number and writes its documents.
+// insert gives a new queue its number, unless it has one from an earlier try, and
+// writes its documents.
 func (b *Broker) insert(ctx context.Context, s *Settings) error {
 	// Asked first, so that an ordinary refusal costs no number.
 	_, _, err := b.opts.Queues.Get(ctx, s.Namespace, s.Name)
@@ -51,15 +52,19 @@ func (b *Broker) insert(ctx context.Context, s *Settings) error {
 	if !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	own, err := b.nextNumber(ctx, s.Namespace)
-	if err != nil {
-		return err
+	tried := s.Number != 0
+	if !tried {
+		own, err := b.nextNumber(ctx, s.Namespace)
+		if err != nil {
+			return err
+		}
+		s.Number = NewNumber(s.Namespace, own)
 	}
-	s.Number = NewNumber(s.Namespace, own)
 	s.CreatedAt = stamp()
 	s.UpdatedAt = s.CreatedAt
 	entry := NumberEntry{Queue: s.Name, Number: s.Number}
-	if _, err := b.opts.Numbers.Put(ctx, s.Namespace, numberName(s.Number), entry, 0, time.Time{}); err != nil {
+	_, err = b.opts.Numbers.Put(ctx, s.Namespace, numberName(s.Number), entry, 0, time.Time{})
+	if err != nil && !(tried && errors.Is(err, ErrExists)) { // the earlier try got that far
 		return err
 	}
 	revision, err := b.opts.Queues.Put(ctx, s.Namespace, s.Name, *s, 0, time.Time{})

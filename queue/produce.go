@@ -95,11 +95,11 @@ func (b *Broker) checkItem(it *ProduceItem) error {
 	}
 	switch {
 	case it.OrderingKey != "":
-		return &UnsupportedError{What: "ordering_key"}
+		return unsupported("ordering_key")
 	case it.Target != nil:
-		return &UnsupportedError{What: "target"}
+		return unsupported("target")
 	case it.OnDone != "":
-		return &UnsupportedError{What: "on_done"}
+		return unsupported("on_done")
 	case it.Hop < 0 || it.Hop >= MaxHop:
 		return Invalid("hop", "is %d: the item comes from a loop of pushes; want 0 to %d", it.Hop, MaxHop-1)
 	case it.MaxAttempts < -1:
@@ -116,6 +116,10 @@ func (b *Broker) checkItem(it *ProduceItem) error {
 		return err
 	}
 	return checkHeaders(it.Headers)
+}
+
+func unsupported(field string) error {
+	return &UnsupportedError{What: "field " + field, Field: field}
 }
 
 func checkKey(key string) error {

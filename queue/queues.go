@@ -20,7 +20,7 @@ func (b *Broker) CreateQueue(ctx context.Context, s Settings) (Settings, error) 
 	if err := CheckName("queue_name", s.Name); err != nil {
 		return Settings{}, err
 	}
-	s.DeadLetter = false
+	s.Number, s.DeadLetter = 0, false
 	s.setDefaults()
 	if err := s.check(); err != nil {
 		return Settings{}, err
@@ -96,6 +96,9 @@ func (b *Broker) UpdateQueue(ctx context.Context, u SettingsUpdate) (Settings, e
 		if err := s.check(); err != nil {
 			return Settings{}, err
 		}
+		if err := s.checkLimits(&old); err != nil {
+			return Settings{}, err
+		}
 		if s.DeadQueue != old.DeadQueue {
 			if err := b.takeDead(ctx, &s); err != nil {
 				return Settings{}, err
@@ -140,6 +143,22 @@ func orKeep[T comparable](value *T) *T {
 		return nil
 	}
 	return value
+}
+
+// checkLimits refuses limits that would act on nothing. What a dead-letter queue has
+// of them already may be repeated.
+func (s *Settings) checkLimits(old *Settings) error {
+	const reason = "goes without: the queue is a dead-letter queue, and nothing in it is buried"
+	switch {
+	case !old.DeadLetter:
+		return nil
+	case s.MaxAttempts != old.MaxAttempts:
+		return Invalid("max_attempts", reason)
+	case s.MaxRecoveries != old.MaxRecoveries:
+		return Invalid("max_recoveries", reason)
+	default:
+		return nil
+	}
 }
 
 // replace writes changed settings.
@@ -228,7 +247,7 @@ func (s *Settings) check() error {
 	case s.Partitions < 1:
 		return Invalid("requested_partitions", "is %d; want 1", s.Partitions)
 	case s.Partitions > 1:
-		return &UnsupportedError{What: "requested_partitions above 1"}
+		return &UnsupportedError{What: "requested_partitions above 1", Field: "requested_partitions"}
 	default:
 		return nil
 	}

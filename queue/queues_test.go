@@ -110,6 +110,33 @@ func TestQueues_NamedDeadLetterQueueBuriesNothing(t *testing.T) {
 	})
 }
 
+// Nothing is buried there, so a limit would mean nothing.
+func TestQueues_DeadLetterQueueTakesNoLimits(t *testing.T) {
+	t.Parallel()
+	f := newFixture(queue.Options{})
+	f.create(t, queue.Settings{Name: "orders"})
+	dead, err := f.EnsureQueue(t.Context(), ns, "orders~dead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, change := range map[string]func(*queue.SettingsUpdate){
+		"max_attempts":   func(u *queue.SettingsUpdate) { u.MaxAttempts = ptr(int32(5)) },
+		"max_recoveries": func(u *queue.SettingsUpdate) { u.MaxRecoveries = ptr(int32(5)) },
+	} {
+		u := queue.SettingsUpdate{Namespace: ns, Name: "orders~dead"}
+		change(&u)
+		_, err := f.UpdateQueue(t.Context(), u)
+		wantInvalid(t, err, field)
+	}
+	// What its info shows may be sent back.
+	got, err := f.UpdateQueue(t.Context(), queue.SettingsUpdate{
+		Namespace: ns, Name: "orders~dead", MaxAttempts: &dead.MaxAttempts, MaxRecoveries: &dead.MaxRecoveries, LeaseTTL: ptr(time.Hour),
+	})
+	if err != nil || got.LeaseTTL != time.Hour {
+		t.Errorf("got %+v, %v, want its lease changed", got, err)
+	}
+}
+
 func TestQueues_RefusedCreateLeavesTheDeadLetterQueueAsItWas(t *testing.T) {
 	t.Parallel()
 	f := newFixture(queue.Options{})

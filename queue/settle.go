@@ -15,10 +15,9 @@ type settleRequest struct {
 
 // Settle ends leases: all of the call's, or none. The answer has the receipts' order.
 //
-// Refused receipts are named by a [*StaleError]; one whose item is in another
-// namespace looks like one whose item never was. Burying in a dead-letter queue is
-// [ErrAlreadyDead], and a retry there has no limit. What is refused without asking
-// the store, is named without what the store would refuse. Queue and partition of
+// Every receipt that is refused is named by a [*StaleError]; one whose item is in
+// another namespace looks like one whose item never was. Burying in a dead-letter
+// queue is [ErrAlreadyDead], and a retry there has no limit. Queue and partition of
 // the call, if given, must be those of every receipt.
 //
 // Other errors: [InvalidError], for a receipt given twice, too; [TooLargeError];
@@ -28,11 +27,15 @@ func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error)
 	if err := b.checkSettle(ctx, &call); err != nil {
 		return nil, err
 	}
+	targets, doomed, err := b.targets(ctx, &call)
+	if err != nil {
+		return nil, err
+	}
 	// The entries that reached their limits while no dead-letter queue was known: with
 	// one they are not answered so again.
 	var needDead []int
 	for {
-		req, err := b.settlements(ctx, &call, needDead)
+		req, err := b.settlements(ctx, &call, targets, doomed, needDead)
 		if err != nil {
 			return nil, err
 		}
@@ -41,8 +44,8 @@ func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error)
 			return nil, fmt.Errorf("settle: %w", err)
 		}
 		over := indexesOf(settled, OverLimit)
-		if len(over) == 0 {
-			if err := judge(settled); err != nil {
+		if doomed || len(over) == 0 {
+			if err := judge(settled, targets); err != nil {
 				return nil, err
 			}
 			return settled, nil
@@ -69,15 +72,6 @@ func (b *Broker) checkSettle(ctx context.Context, call *SettleCall) error {
 	if err := checkTwice(receipts); err != nil {
 		return err
 	}
-	var refused refusals
-	for i, r := range receipts {
-		if r.Key.Queue.Namespace() != call.Namespace {
-			refused.add(i, ErrNotFound)
-		}
-	}
-	if err := refused.err(); err != nil {
-		return err
-	}
 	return b.checkPlace(ctx, call.Namespace, call.Queue, call.Partition, receipts)
 }
 
@@ -96,10 +90,11 @@ func checkTwice(receipts []Receipt) error {
 }
 
 // checkPlace judges the queue and the partition that a call names beside receipts.
+// Those of other namespaces have no place.
 func (b *Broker) checkPlace(ctx context.Context, ns Namespace, name string, partition *int32, receipts []Receipt) error {
 	if partition != nil {
 		for i, r := range receipts {
-			if r.Partition != *partition {
+			if r.Key.Queue.Namespace() == ns && r.Partition != *partition {
 				return Invalid("partition", "is %d, but receipts[%d] is of partition %d", *partition, i, r.Partition)
 			}
 		}
@@ -112,7 +107,7 @@ func (b *Broker) checkPlace(ctx context.Context, ns Namespace, name string, part
 		return err
 	}
 	for i, r := range receipts {
-		if r.Key.Queue != q.number {
+		if r.Key.Queue.Namespace() == ns && r.Key.Queue != q.number {
 			return Invalid("queue_name", "is %s, but receipts[%d] is of another queue", name, i)
 		}
 	}
@@ -140,63 +135,100 @@ func checkEntry(e *SettleEntry) error {
 	return nil
 }
 
-// settlements makes a call into what the store is asked for.
-func (b *Broker) settlements(ctx context.Context, call *SettleCall, needDead []int) (req settleRequest, err error) {
+// target is what is known of a receipt before the store is asked.
+type target struct {
+	// queue and settings are there for outcomes that depend on them: Retry and Bury.
+	queue    *knownQueue
+	settings *Settings
+	// refused says why the entry cannot be done, whatever its lease: [ErrNotFound],
+	// [ErrAlreadyDead] or nil.
+	refused error
+}
+
+// targets looks at the receipts of a call, and says whether one of them is refused,
+// and the call with it.
+func (b *Broker) targets(ctx context.Context, call *SettleCall) (targets []target, doomed bool, err error) {
+	targets = make([]target, len(call.Entries))
+	for i := range call.Entries {
+		e, to := &call.Entries[i], &targets[i]
+		if e.Receipt.Key.Queue.Namespace() != call.Namespace {
+			to.refused = ErrNotFound
+		} else if e.Outcome == Retry || e.Outcome == Bury {
+			to.queue, err = b.known.numbered(ctx, e.Receipt.Key.Queue)
+			switch {
+			case errors.Is(err, ErrNotFound):
+				to.refused = ErrNotFound
+			case err != nil:
+				return nil, false, err
+			default:
+				to.settings = to.queue.settings()
+				if to.settings.DeadLetter && e.Outcome == Bury {
+					to.refused = ErrAlreadyDead
+				}
+			}
+		}
+		doomed = doomed || to.refused != nil
+	}
+	return targets, doomed, nil
+}
+
+// nothing is a settlement of an item that is nowhere. The store refuses it, and what
+// stands beside it, but says of each whether it would have been done.
+var nothing = Settlement{Outcome: Complete}
+
+// settlements makes a call into what the store is asked for. A doomed one is asked
+// for as well, without the means to be applied: whoever is told what is refused
+// wants to know of all of it.
+func (b *Broker) settlements(ctx context.Context, call *SettleCall, targets []target, doomed bool, needDead []int) (req settleRequest, err error) {
 	defer func() {
 		if err != nil {
 			unpinAll(req.dead)
 		}
 	}()
-	var refused refusals
 	req.group.Entries = make([]Settlement, len(call.Entries))
 	for i := range call.Entries {
-		e := &call.Entries[i]
+		e, to := &call.Entries[i], &targets[i]
 		s := &req.group.Entries[i]
+		if to.refused == ErrNotFound {
+			*s = nothing
+			continue
+		}
 		*s = Settlement{
 			Key: e.Receipt.Key, Token: e.Receipt.Token, Outcome: e.Outcome,
 			DueAt: e.DueAt, Delay: e.Delay, Reason: e.Reason,
 			Last: cleanLast(e.Last), Record: cleanRecord(e.Record),
 		}
-		if e.Outcome != Retry && e.Outcome != Bury {
+		if to.queue == nil {
 			continue
 		}
-		q, err := b.known.numbered(ctx, e.Receipt.Key.Queue)
-		if errors.Is(err, ErrNotFound) {
-			refused.add(i, ErrNotFound)
-			continue
-		}
-		if err != nil {
-			return req, err
-		}
-		settings := q.settings()
-		if settings.DeadLetter {
+		if to.settings.DeadLetter {
 			s.Undead = true
-			if e.Outcome == Bury {
-				refused.add(i, ErrAlreadyDead)
-			}
 			continue
 		}
 		s.MaxAttempts = e.MaxAttempts
 		if s.MaxAttempts == 0 {
-			s.MaxAttempts = settings.MaxAttempts
+			s.MaxAttempts = to.settings.MaxAttempts
 		}
 		if e.Outcome == Retry && s.Reason == "" {
 			s.Reason = ReasonMaxAttempts
+		}
+		if doomed {
+			continue // no queue is made for it
 		}
 		var dead *knownQueue
 		if e.Outcome == Retry && !slices.Contains(needDead, i) {
 			// Most retries do not reach their limit, so the queue is neither read nor
 			// made for them; the store says if it is needed.
-			if dead = b.peekDead(q); dead == nil {
+			if dead = b.peekDead(to.queue); dead == nil {
 				continue
 			}
-		} else if dead, err = b.pinDead(ctx, q); err != nil {
-			return req, fmt.Errorf("dead-letter queue of %s: %w", q.name, err)
+		} else if dead, err = b.pinDead(ctx, to.queue); err != nil {
+			return req, fmt.Errorf("dead-letter queue of %s: %w", to.queue.name, err)
 		}
 		req.dead = append(req.dead, dead)
 		s.DeadQueue = dead.number
 	}
-	return req, refused.err()
+	return req, nil
 }
 
 // storeSettle is the settling batcher's call of the store.
@@ -248,7 +280,7 @@ func indexesOf(settled []Settled, status SettleStatus) (found []int) {
 }
 
 // judge is nil if everything was applied.
-func judge(settled []Settled) error {
+func judge(settled []Settled, targets []target) error {
 	var refused refusals
 	for i := range settled {
 		switch settled[i].Status {
@@ -256,6 +288,12 @@ func judge(settled []Settled) error {
 			refused.add(i, ErrStale)
 		case Gone:
 			refused.add(i, ErrNotFound)
+		case OverLimit:
+			// Held, and to be buried without a queue to be buried in: refused if there can
+			// be none, and good but for the others' sake if there was none yet.
+			if reason := targets[i].refused; reason != nil {
+				refused.add(i, reason)
+			}
 		}
 	}
 	return refused.err()

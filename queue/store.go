@@ -253,8 +253,9 @@ const (
 	NotLive
 )
 
-// Settlement is one entry of a group. Tokens rise with every one. An outcome that
-// counts (complete, retry, bury with a Held guard) sets recoveries to 0.
+// Settlement is one entry of a group. Tokens rise with every one. An outcome
+// (complete, retry with a Held guard) sets recoveries to 0; what is buried takes the
+// count that it had along in [Dead].
 type Settlement struct {
 	Key     Key
 	Token   Token
@@ -270,14 +271,14 @@ type Settlement struct {
 	MaxAttempts int32
 	// Undead: the item is in a dead-letter queue, so a Retry never buries it.
 	Undead bool
-	// DeadQueue is where Bury goes, and Retry at its limit. With 0 the latter
-	// answers [OverLimit], nothing of the group is applied, and the broker makes the
-	// queue and repeats. Should an earlier copy with the same key lie there, it gives
+	// DeadQueue is where Bury goes, and Retry at its limit. With 0 they answer
+	// [OverLimit] if they are good otherwise, and nothing of the group is applied: so
+	// the broker learns that it has to make the queue. Should an earlier copy with the same key lie there, it gives
 	// way.
 	DeadQueue Number
 	// Reason is kept with what is buried.
 	Reason string
-	// Last replaces the item's, for Retry and Bury, unless it is zero.
+	// Last replaces the item's, for all but Complete, unless it is zero.
 	Last Last
 
 	// Record is appended to the journal if the entry is applied, or nil.
@@ -303,7 +304,7 @@ const (
 	Stale
 	// Gone: no such item.
 	Gone
-	// OverLimit: a Retry that reached the limit without a dead-letter queue.
+	// OverLimit: a Bury, or a Retry that reached the limit, without a dead-letter queue.
 	OverLimit
 	// Undone: the entry was good, another of its group was not.
 	Undone

@@ -18,54 +18,74 @@ func (b *Broker) NextDue(ctx context.Context) (DueAnswer, error) {
 // and not being worked on. Leasing buries such items too, but only those that
 // somebody asks for. What has lapsed within its limits stays as it is.
 //
-// After an error the sweep has ended where it was; the next one begins anew.
+// A queue that cannot be judged, or buried from, keeps its items and holds up no
+// other; the error tells of each. An error of the walk itself ends it; the next one
+// begins anew.
 func (b *Broker) Sweep(ctx context.Context) (buried int, err error) {
 	for req := (SweepRequest{Limit: sweepPage}); ; {
-		page, err := b.store.Sweep(ctx, req)
-		if err != nil {
-			return buried, fmt.Errorf("sweep: %w", err)
+		page, walkErr := b.store.Sweep(ctx, req)
+		if walkErr != nil {
+			return buried, errors.Join(err, fmt.Errorf("sweep: %w", walkErr))
 		}
-		n, err := b.sweep(ctx, &page)
+		n, pageErr := b.sweep(ctx, &page)
 		buried += n
-		if err != nil {
-			return buried, fmt.Errorf("sweep: %w", err)
+		if pageErr != nil {
+			err = errors.Join(err, fmt.Errorf("sweep: %w", pageErr))
 		}
 		if page.Next == "" {
-			return buried, nil
+			return buried, err
 		}
 		req.Cursor = page.Next
 	}
 }
 
 func (b *Broker) sweep(ctx context.Context, page *SweepPage) (buried int, err error) {
-	type ruled struct {
-		queue *knownQueue
-		limit int32
-	}
-	queues := map[Number]ruled{}
+	queues := map[Number]ruledQueue{}
 	var doomed []doomedItem
 	for i := range page.Items {
 		it := &page.Items[i]
 		r, known := queues[it.Queue]
 		if !known {
-			if r.queue, err = b.known.numbered(ctx, it.Queue); err != nil && !errors.Is(err, ErrNotFound) {
-				return 0, err
-			}
-			if r.queue != nil && b.opts.Limit != nil {
-				if r.limit, err = b.opts.Limit(ctx, r.queue.ns, r.queue.name); err != nil {
-					return 0, err
-				}
+			var ruleErr error
+			if r, ruleErr = b.ruled(ctx, it.Queue); ruleErr != nil {
+				err = errors.Join(err, ruleErr)
 			}
 			queues[it.Queue] = r
 		}
 		if r.queue == nil {
-			continue // the queue was deleted, and its items are being cancelled
+			continue
 		}
 		if reason := r.queue.settings().reasonToBury(it, r.limit, page.Now); reason != "" {
 			doomed = append(doomed, doomedItem{key: it.Key, token: it.Token, queue: r.queue, reason: reason})
 		}
 	}
-	return b.bury(doomed, NotLive)
+	buried, buryErr := b.bury(doomed, NotLive)
+	return buried, errors.Join(err, buryErr)
+}
+
+// ruledQueue is a queue with the limit of attempts that its subscription sets. The
+// zero value is one whose items are left alone.
+type ruledQueue struct {
+	queue *knownQueue
+	limit int32
+}
+
+func (b *Broker) ruled(ctx context.Context, n Number) (ruledQueue, error) {
+	q, err := b.known.numbered(ctx, n)
+	if errors.Is(err, ErrNotFound) {
+		return ruledQueue{}, nil // it was deleted, and its items are being cancelled
+	}
+	if err != nil {
+		return ruledQueue{}, fmt.Errorf("queue number %d: %w", n.Own(), err)
+	}
+	r := ruledQueue{queue: q}
+	if b.opts.Limit == nil {
+		return r, nil
+	}
+	if r.limit, err = b.opts.Limit(ctx, q.ns, q.name); err != nil {
+		return ruledQueue{}, fmt.Errorf("limit of %s: %w", q.name, err)
+	}
+	return r, nil
 }
 
 // Tidy drops old idempotency keys and journal records, and what deleted queues

@@ -24,7 +24,7 @@ type Change struct {
 }
 
 // PolicyChange is the part of a [Change] about retries. A schedule wins over the
-// exponential back-off, so giving both in one change is refused.
+// exponential back-off, so a back-off is refused beside one, given or there already.
 type PolicyChange struct {
 	MaxAttempts *int32
 	Schedule    []time.Duration
@@ -81,7 +81,28 @@ func (c PolicyChange) apply(p *Policy) error {
 	if c.BuryOn != nil {
 		p.BuryOn = slices.Clone(c.BuryOn)
 	}
+	if err := c.checkBackoff(p); err != nil {
+		return err
+	}
 	return p.check()
+}
+
+// checkBackoff refuses a back-off that would not be used, since p has a schedule.
+func (c PolicyChange) checkBackoff(p *Policy) error {
+	field := ""
+	switch {
+	case len(p.Schedule) == 0:
+	case c.MinBackoff != nil:
+		field = "retry.min_backoff"
+	case c.MaxBackoff != nil:
+		field = "retry.max_backoff"
+	case c.Multiplier != nil:
+		field = "retry.multiplier"
+	}
+	if field == "" {
+		return nil
+	}
+	return queue.Invalid(field, "is not used, since the subscription has a schedule; give retry.schedule: [] first")
 }
 
 func set[T any](to, from *T) {

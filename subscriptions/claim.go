@@ -35,9 +35,8 @@ type TakenError struct {
 
 // Error implements error.
 func (e *TakenError) Error() string {
-	return fmt.Sprintf("queue %s is pushed to by subscription %s already, and a queue has one subscription; "+
-		"two would share its items, not each get all of them. To send items to both, give the second a queue of its own and produce to both: "+
-		"copying needs a topic", e.Queue, e.By)
+	return fmt.Sprintf("queue %s has the subscription %s already, and a queue has one: two would share its items, "+
+		"not each get all of them; to send every item to both, create a second queue and produce to each, since there are no topics yet", e.Queue, e.By)
 }
 
 // Is makes errors.Is(err, queue.ErrExists) true.
@@ -48,7 +47,8 @@ func (e *TakenError) Is(target error) bool { return target == queue.ErrExists }
 const rounds = 20
 
 // enter writes a new subscription in three steps; see the package comment. It
-// returns the revision.
+// returns the revision. The queue is made once it is known to be the subscription's,
+// so that a creation that is refused makes none.
 func (s *Service) enter(ctx context.Context, sub Subscription) (uint64, error) {
 	doc := toDocument(sub)
 	doc.Pending = true
@@ -56,17 +56,29 @@ func (s *Service) enter(ctx context.Context, sub Subscription) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := s.claim(ctx, sub); err != nil {
-		// What stays behind if this is refused is invisible, and free to take.
-		_ = s.docs.Delete(ctx, sub.Namespace, sub.Name, revision)
+	claimed, err := s.claim(ctx, sub)
+	if err == nil {
+		_, err = s.queues.EnsureQueue(ctx, sub.Namespace, sub.Queue)
+	}
+	if err != nil {
+		s.leave(ctx, sub, revision, claimed)
 		return 0, err
 	}
 	doc.Pending = false
 	revision, err = s.docs.Put(ctx, sub.Namespace, sub.Name, doc, revision, never)
 	if overtaken(err) {
-		return 0, fmt.Errorf("subscription %s: another creation of this name or queue was quicker: %w", sub.Name, queue.ErrExists)
+		return 0, fmt.Errorf("subscription %s, or the one of queue %s: %w", sub.Name, sub.Queue, queue.ErrExists)
 	}
 	return revision, err
+}
+
+// leave takes back what enter has written, the claim too if its revision is not 0.
+// What stays behind if this is refused is invisible, and free to take.
+func (s *Service) leave(ctx context.Context, sub Subscription, revision, claimed uint64) {
+	_ = s.docs.Delete(ctx, sub.Namespace, sub.Name, revision)
+	if claimed != 0 {
+		_ = s.claims.Delete(ctx, sub.Namespace, sub.Queue, claimed)
+	}
 }
 
 // putPending writes doc where there is none, or only one that nobody finished.
@@ -93,32 +105,30 @@ func (s *Service) putPending(ctx context.Context, doc Document) (uint64, error) 
 
 // claim makes the queue the subscription's, whose pending document must be
 // written. It writes the claim even where it names the subscription already, so
-// that a deletion under way, which knows the old revision, does not remove it.
-func (s *Service) claim(ctx context.Context, sub Subscription) error {
+// that a deletion under way, which knows the old revision, does not remove it. It
+// returns the claim's revision.
+func (s *Service) claim(ctx context.Context, sub Subscription) (uint64, error) {
 	for range rounds {
 		claim, revision, err := s.claims.Get(ctx, sub.Namespace, sub.Queue)
 		if err != nil && !errors.Is(err, queue.ErrNotFound) {
-			return err
+			return 0, err
 		}
 		if err == nil && claim.Subscription != sub.Name {
 			free, err := s.evict(ctx, sub, claim.Subscription)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			if !free {
 				continue
 			}
 		}
-		_, err = s.claims.Put(ctx, sub.Namespace, sub.Queue, Claim{Subscription: sub.Name}, revision, never)
+		revision, err = s.claims.Put(ctx, sub.Namespace, sub.Queue, Claim{Subscription: sub.Name}, revision, never)
 		if errors.Is(err, queue.ErrExists) || overtaken(err) {
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		return nil
+		return revision, err
 	}
-	return fmt.Errorf("claim on queue %s: %w", sub.Queue, queue.ErrRevision)
+	return 0, fmt.Errorf("claim on queue %s: %w", sub.Queue, queue.ErrRevision)
 }
 
 // evict says whether the claim of owner on sub's queue may be overwritten, after it

@@ -24,7 +24,7 @@ func TestService_RefusesASecondSubscriptionOfAQueue(t *testing.T) {
 	}
 	_, err := s.Create(t.Context(), params("mail", "orders"))
 	taken, ok := errors.AsType[*TakenError](err)
-	if !ok || taken.By != "billing" || !errors.Is(err, queue.ErrExists) || !strings.Contains(err.Error(), "topic") {
+	if !ok || taken.By != "billing" || !errors.Is(err, queue.ErrExists) || strings.Contains(err.Error(), queue.ErrExists.Error()) {
 		t.Errorf("got %v", err)
 	}
 	if len(kit.docs.all) != 1 {
@@ -33,6 +33,39 @@ func TestService_RefusesASecondSubscriptionOfAQueue(t *testing.T) {
 	_, err = s.Create(t.Context(), params("billing", "invoices"))
 	if !errors.Is(err, queue.ErrExists) || errors.As(err, &taken) {
 		t.Errorf("same name: got %v", err)
+	}
+}
+
+func TestService_RefusedCreateMakesNoQueue(t *testing.T) {
+	t.Parallel()
+	s, kit := setup(t)
+	if _, err := s.Create(t.Context(), params("billing", "orders")); err != nil {
+		t.Fatal(err)
+	}
+	kit.made = nil
+	for _, p := range []CreateParams{params("billing", "invoices"), params("mail", "orders")} {
+		if _, err := s.Create(t.Context(), p); !errors.Is(err, queue.ErrExists) {
+			t.Errorf("%s on %s: got %v, want already exists", p.Name, p.Queue, err)
+		}
+	}
+	if len(kit.made) != 0 {
+		t.Errorf("queues made: %v, want none", kit.made)
+	}
+}
+
+func TestService_CreateWithoutAQueueLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	s, kit := setup(t)
+	kit.ensureErr = queue.ErrDiskFull
+	if _, err := s.Create(t.Context(), params("billing", "orders")); !errors.Is(err, queue.ErrDiskFull) {
+		t.Errorf("got %v, want why the queue was not made", err)
+	}
+	if len(kit.docs.all) != 0 || len(kit.claims.all) != 0 {
+		t.Errorf("left behind: %v, %v", kit.docs.all, kit.claims.all)
+	}
+	kit.ensureErr = nil
+	if _, err := s.Create(t.Context(), params("billing", "orders")); err != nil {
+		t.Errorf("create afterwards: %v", err)
 	}
 }
 

@@ -78,16 +78,13 @@ type CreateParams struct {
 }
 
 // Create keeps a new subscription and returns it with its secret, which no later
-// answer shows. It makes the queue if it is not there.
+// answer shows. It makes the queue if it is not there, and none if it is refused.
 //
 // Errors: [queue.InvalidError]; [queue.ErrExists], as [TakenError] where the queue
 // is pushed to already; those of the store.
 func (s *Service) Create(ctx context.Context, p CreateParams) (Subscription, error) {
 	sub, err := s.draft(p)
 	if err != nil {
-		return Subscription{}, err
-	}
-	if _, err := s.queues.EnsureQueue(ctx, p.Namespace, p.Queue); err != nil {
 		return Subscription{}, err
 	}
 	if sub.Revision, err = s.enter(ctx, sub); err != nil {

@@ -163,6 +163,65 @@ func TestService_StatesFollowTheSwitches(t *testing.T) {
 	}
 }
 
+// What said that it was gone is the old endpoint.
+func TestService_ChangedURLEnables(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	ctx, ns := t.Context(), queue.DefaultNamespace
+	sub, err := s.Create(ctx, params("billing", "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Disable(ctx, ns, "billing", sub.URL, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		change Change
+		want   State
+	}{
+		{Change{Timeout: new(time.Minute)}, Disabled},
+		{Change{URL: &sub.URL}, Disabled},
+		{Change{URL: new("https://example.com/new")}, Active},
+	} {
+		got, err := s.Update(ctx, UpdateParams{Namespace: ns, Name: "billing", Change: step.change})
+		if err != nil || got.State() != step.want {
+			t.Errorf("%+v: got %v, %v, want %v", step.change, got.State(), err, step.want)
+		}
+		if disabled := step.want == Disabled; (got.Reason != "") != disabled || got.DisabledAt.IsZero() == disabled {
+			t.Errorf("%+v: got the reason %q at %v", step.change, got.Reason, got.DisabledAt)
+		}
+	}
+}
+
+// A schedule wins, so the change would act on nothing.
+func TestService_UpdateRefusesABackoffBesideASchedule(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	p := params("billing", "orders")
+	p.Retry.Schedule = []time.Duration{time.Second}
+	if _, err := s.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	update := func(c PolicyChange) (Subscription, error) {
+		return s.Update(t.Context(), UpdateParams{Namespace: queue.DefaultNamespace, Name: "billing", Change: Change{Retry: c}})
+	}
+	for field, change := range map[string]PolicyChange{
+		"retry.min_backoff": {MinBackoff: new(time.Second)},
+		"retry.max_backoff": {MaxBackoff: new(time.Hour)},
+		"retry.multiplier":  {Multiplier: new(2.0)},
+	} {
+		_, err := update(change)
+		invalid, ok := errors.AsType[*queue.InvalidError](err)
+		if !ok || invalid.Field != field || !strings.Contains(invalid.Reason, "give retry.schedule: [] first") {
+			t.Errorf("got %v, want a complaint about %s and what to do", err, field)
+		}
+	}
+	got, err := update(PolicyChange{Schedule: []time.Duration{}, MinBackoff: new(time.Second)})
+	if err != nil || len(got.Retry.Schedule) != 0 || got.Retry.MinBackoff != time.Second {
+		t.Errorf("with an empty schedule: got %+v, %v", got.Retry, err)
+	}
+}
+
 func TestService_ListSkipsWhatIsPending(t *testing.T) {
 	t.Parallel()
 	s, kit := setup(t)
@@ -291,11 +350,16 @@ type kit struct {
 	docs   *mapCollection[Document]
 	claims *mapCollection[Claim]
 
+	ensureErr error
+
 	mu   sync.Mutex
 	made []string
 }
 
 func (k *kit) EnsureQueue(_ context.Context, _ queue.Namespace, name string) (queue.Settings, error) {
+	if k.ensureErr != nil {
+		return queue.Settings{}, k.ensureErr
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.made = append(k.made, name)

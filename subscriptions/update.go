@@ -19,13 +19,19 @@ type UpdateParams struct {
 }
 
 // Update changes settings. They count for the next request; one that runs is not
-// touched.
+// touched. Another URL enables what is disabled: it was the old endpoint that said
+// that it is gone.
 //
 // Errors: [queue.InvalidError], [queue.ErrNotFound], [queue.ErrRevision], those of
 // the store.
 func (s *Service) Update(ctx context.Context, p UpdateParams) (Subscription, error) {
 	return s.mutate(ctx, p.Namespace, p.Name, p.Revision, func(sub *Subscription) (bool, error) {
-		return true, p.apply(sub, s.checks)
+		old := sub.URL
+		err := p.apply(sub, s.checks)
+		if sub.URL != old {
+			sub.enable()
+		}
+		return true, err
 	})
 }
 
@@ -51,9 +57,13 @@ func (s *Service) setPaused(ctx context.Context, ns queue.Namespace, name string
 func (s *Service) Enable(ctx context.Context, ns queue.Namespace, name string) (Subscription, error) {
 	return s.mutate(ctx, ns, name, 0, func(sub *Subscription) (bool, error) {
 		changed := sub.Disabled
-		sub.Disabled, sub.Reason, sub.DisabledAt = false, "", time.Time{}
+		sub.enable()
 		return changed, nil
 	})
+}
+
+func (s *Subscription) enable() {
+	s.Disabled, s.Reason, s.DisabledAt = false, "", time.Time{}
 }
 
 // Disable takes a subscription out of service because the endpoint at url said
