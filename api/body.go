@@ -29,6 +29,46 @@ func putBuffer(b *bytes.Buffer) {
 	}
 }
 
+// Bodies are taken from the budget as they arrive: a length that is only announced
+// would let few silent clients shut out all others.
+const (
+	// freeBody is what every body may have outside the budget, so that settling, which
+	// makes room, works while the budget is used up. Connections are bounded, and so is
+	// what they have of it.
+	freeBody = 16 << 10
+	bodyStep = 64 << 10
+)
+
+// meteredBody takes bytes from the budget as they are read.
+type meteredBody struct {
+	body     io.Reader
+	budget   *budget
+	size     int64
+	reserved int64
+}
+
+// Read implements [io.Reader].
+func (m *meteredBody) Read(p []byte) (int, error) {
+	n, err := m.body.Read(p[:min(len(p), bodyStep)])
+	m.size += int64(n)
+	if m.size-freeBody > m.reserved {
+		if err := m.budget.take(bodyStep); err != nil {
+			return n, err
+		}
+		m.reserved += bodyStep
+	}
+	return n, err
+}
+
+// settle gives back what was reserved beyond the size, or all of it if keep is false.
+func (m *meteredBody) settle(keep bool) (reserved int64) {
+	if keep {
+		reserved = max(m.size-freeBody, 0)
+	}
+	m.budget.give(m.reserved - reserved)
+	return reserved
+}
+
 // readBody reads the whole body into buf, at most limit bytes of it: what is longer
 // is refused, never cut. The caller gives the reserved bytes back to the budget.
 func (x *exchange) readBody(buf *bytes.Buffer, limit int64) (reserved int64, err error) {
@@ -37,40 +77,36 @@ func (x *exchange) readBody(buf *bytes.Buffer, limit int64) (reserved int64, err
 		return 0, &mediaTypeError{"Content-Encoding " + clip(encoding) + " is not read; send the body as it is"}
 	}
 	var tooLarge error = &queue.TooLargeError{Field: "body", Limit: int(limit), Unit: "bytes"}
-	reserve := r.ContentLength
 	switch {
-	case reserve > limit:
+	case r.ContentLength > limit:
 		// Not a byte of it is taken, so the connection cannot be used again.
 		x.w.Header().Set("Connection", "close")
 		return 0, tooLarge
-	case reserve < 0:
-		reserve = limit
+	case r.ContentLength < 0:
 		// A front that understood the length in another way would send us the rest of
 		// this body as the next request.
 		x.w.Header().Set("Connection", "close")
 	}
-	if err := x.s.bodies.take(reserve); err != nil {
-		return 0, err
-	}
 
-	buf.Grow(int(min(reserve, maxPooled/2)) + bytes.MinRead)
-	_, err = buf.ReadFrom(http.MaxBytesReader(x.w, r.Body, limit))
-	if err != nil {
-		x.s.bodies.give(reserve)
+	m := &meteredBody{body: http.MaxBytesReader(x.w, r.Body, limit), budget: &x.s.bodies}
+	buf.Grow(int(min(max(r.ContentLength, 0), freeBody)) + bytes.MinRead)
+	if _, err = buf.ReadFrom(m); err != nil {
+		m.settle(false)
 		err = bodyError(err, tooLarge)
-		x.unread = err == tooLarge // what broke off has nothing more to read
+		_, overloaded := errors.AsType[*queue.OverloadedError](err)
+		x.unread = err == tooLarge || overloaded // what broke off has nothing more to read
 		return 0, err
 	}
 	x.unread = false
-
-	size := int64(buf.Len())
-	x.s.bodies.give(reserve - size)
-	return size, nil
+	return m.settle(true), nil
 }
 
 func bodyError(err error, tooLarge error) error {
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
 		return tooLarge
+	}
+	if _, overloaded := errors.AsType[*queue.OverloadedError](err); overloaded {
+		return err
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return errSlowBody

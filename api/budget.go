@@ -7,9 +7,11 @@ import (
 	"github.com/posthaste-io/posthaste/queue"
 )
 
-// budget bounds the bytes of request bodies that are in memory at one time, so
-// that many large calls are refused instead of filling it.
+// budget bounds the bytes of request bodies or of answers that are in memory at one
+// time, so that many large calls are refused instead of filling it.
 type budget struct {
+	// what says in a refusal of what there is too much.
+	what  string
 	limit int64
 	used  atomic.Int64
 }
@@ -18,7 +20,7 @@ type budget struct {
 func (b *budget) take(n int64) error {
 	if b.used.Add(n) > b.limit {
 		b.used.Add(-n)
-		return &queue.OverloadedError{What: "bytes of request bodies", RetryAfter: time.Second}
+		return &queue.OverloadedError{What: b.what, RetryAfter: time.Second}
 	}
 	return nil
 }

@@ -39,6 +39,24 @@ type call struct {
 	items int
 	// unsent, if set, is told that the answer did not reach the connection.
 	unsent func()
+	// answers is where hold takes from, held what it took.
+	answers *budget
+	held    int64
+}
+
+// itemOverhead, in bytes, is what an item has beside its content: two structs, its
+// receipt, and the names of the fields.
+const itemOverhead = 1 << 10
+
+// hold takes from the budget of answers what an item needs until the answer was
+// written: a client that does not read keeps it in memory for so long.
+func (c *call) hold(it *queue.Item) error {
+	n := 2*int64(it.Size()) + itemOverhead // as it is, and once more as it is encoded
+	if err := c.answers.take(n); err != nil {
+		return err
+	}
+	c.held += n
+	return nil
 }
 
 // message is a pointer to a generated struct.
@@ -91,7 +109,8 @@ func serve[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P]) er
 	if err := x.s.access.Allow(principal, m.name, x.name); err != nil {
 		return err
 	}
-	c := &call{namespace: principal.Namespace, trace: info.trace, hop: info.hop}
+	c := &call{namespace: principal.Namespace, trace: info.trace, hop: info.hop, answers: &x.s.answers}
+	defer func() { c.answers.give(c.held) }()
 	if c.timeout, err = requestTimeout(q); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -178,7 +179,10 @@ func TestStorage_ListsItemsWithTheirState(t *testing.T) {
 		}}, nil
 	}
 	a := e.call("storage/items.list", `{"queue_name":"q","limit":3,"pivot":"`+leased.ID.String()+`"}`)
-	a.is("next", "cursor")
+	cursor, _ := a.get("cursor").(string)
+	if !strings.HasSuffix(cursor, "next") {
+		t.Errorf("got cursor %q, want the store's in it", cursor)
+	}
 	a.is("leased", "items", 0, "state")
 	a.is(true, "items", 0, "is_leased")
 	a.is("2030-03-17T17:46:41Z", "items", 0, "lease_deadline")
@@ -194,10 +198,13 @@ func TestStorage_ListsItemsWithTheirState(t *testing.T) {
 	if want := (queue.ItemsQuery{Namespace: queue.DefaultNamespace, Queue: "q", From: leased.ID, Limit: 3}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	e.call("storage/scheduled.list", `{"queue_name":"q","cursor":"c","pivot":"nonsense"}`)
-	want := queue.ItemsQuery{Namespace: queue.DefaultNamespace, Queue: "q", Cursor: "c", Limit: 50, States: []queue.State{queue.Scheduled, queue.Retrying}}
+	e.call("storage/scheduled.list", `{"queue_name":"q","cursor":"`+cursor+`","pivot":"nonsense"}`)
+	want := queue.ItemsQuery{Namespace: queue.DefaultNamespace, Queue: "q", Cursor: "next", Limit: 50, States: []queue.State{queue.Scheduled, queue.Retrying}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, foreign := range []string{`{"queue_name":"other","cursor":"` + cursor + `"}`, `{"queue_name":"q","cursor":"next"}`} {
+		e.call("storage/items.list", foreign).invalid("cursor", "of this queue")
 	}
 	e.call("storage/items.list", `{"queue_name":"q","pivot":"nonsense"}`).invalid("pivot", "not an item id")
 	e.call("storage/items.list", `{"queue_name":"q","partition":1}`).invalid("partition", "only partition 0")

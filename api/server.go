@@ -44,8 +44,12 @@ type Limits struct {
 	ItemCall int64
 	// Payload bounds a raw item: 1,000,000.
 	Payload int64
-	// Bodies bounds all bodies that are in memory at one time: 256 MiB.
+	// Bodies bounds all bodies that are in memory at one time, but for the first 16 KiB
+	// of each: 256 MiB.
 	Bodies int64
+	// Answers bounds the items of all answers that are in memory at one time, at twice
+	// their size and a KiB each: 256 MiB.
+	Answers int64
 	// Items bounds one call, in items or receipts: 1,000, which is also the most that
 	// the broker takes. Lists have a bound of their own.
 	Items int
@@ -59,6 +63,7 @@ func (l Limits) withDefaults() Limits {
 	l.ItemCall = cmp.Or(l.ItemCall, 5_000_000)
 	l.Payload = cmp.Or(l.Payload, 1_000_000)
 	l.Bodies = cmp.Or(l.Bodies, 256<<20)
+	l.Answers = cmp.Or(l.Answers, 256<<20)
 	l.Items = cmp.Or(l.Items, queue.DefaultMaxItems)
 	return l
 }
@@ -76,6 +81,7 @@ type Server struct {
 	log     *slog.Logger
 	limits  Limits
 	bodies  budget
+	answers budget
 	origins *http.CrossOriginProtection
 	router  chi.Router
 
@@ -96,7 +102,8 @@ func New(o Options) *Server {
 		origins: http.NewCrossOriginProtection(),
 		router:  chi.NewRouter(),
 	}
-	s.bodies.limit = s.limits.Bodies
+	s.bodies.what, s.bodies.limit = "bytes of request bodies", s.limits.Bodies
+	s.answers.what, s.answers.limit = "bytes of answers that their clients have not read", s.limits.Answers
 	if s.lane == nil {
 		s.lane = func(queue.Namespace, string) (LaneState, bool) { return LaneState{}, false }
 	}

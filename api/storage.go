@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
 	"time"
 
 	v1 "github.com/posthaste-io/posthaste/api/v1"
@@ -24,7 +27,7 @@ func (s *Server) storageRoutes() {
 }
 
 func (s *Server) listItems(ctx context.Context, c *call, q *v1.ItemsListRequest, states []queue.State) (*v1.ItemsListReply, error) {
-	query := queue.ItemsQuery{Namespace: c.namespace, Queue: q.GetQueueName(), States: states, Cursor: q.GetCursor()}
+	query := queue.ItemsQuery{Namespace: c.namespace, Queue: q.GetQueueName(), States: states}
 	var err error
 	if query.Limit, err = pageLimit(q.GetLimit()); err != nil {
 		return nil, err
@@ -32,12 +35,41 @@ func (s *Server) listItems(ctx context.Context, c *call, q *v1.ItemsListRequest,
 	if q.GetPartition() != 0 {
 		return nil, queue.Invalid("partition", "is %d; the queue has only partition 0", q.GetPartition())
 	}
+	if query.Cursor, err = openCursor(q.GetCursor(), query); err != nil {
+		return nil, err
+	}
 	if q.GetPivot() != "" && q.GetCursor() == "" {
 		if query.From, err = queue.ParseID(q.GetPivot()); err != nil {
 			return nil, queue.Invalid("pivot", "%v", err)
 		}
 	}
 	return s.itemPages(ctx, c, query)
+}
+
+// Cursors are the store's, behind a mark of the queue that they were given out for:
+// on another one they would begin anywhere.
+
+func sealCursor(cursor string, query queue.ItemsQuery) string {
+	if cursor == "" {
+		return ""
+	}
+	return cursorMark(query) + cursor
+}
+
+func openCursor(sealed string, query queue.ItemsQuery) (string, error) {
+	cursor, ours := strings.CutPrefix(sealed, cursorMark(query))
+	if sealed != "" && !ours {
+		return "", queue.Invalid("cursor", "was not given out by a list of this queue")
+	}
+	return cursor, nil
+}
+
+// cursorMark tells queues apart. It keeps nobody from making a cursor up, which the
+// store judges.
+func cursorMark(query queue.ItemsQuery) string {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%d/%s", query.Namespace, query.Queue) // a hash takes everything
+	return fmt.Sprintf("%08x.", h.Sum32())
 }
 
 // Items are listed with their payloads, so a page ends early rather than fill the
@@ -58,6 +90,9 @@ func (s *Server) itemPages(ctx context.Context, c *call, query queue.ItemsQuery)
 		}
 		for i := range page.Items {
 			it := &page.Items[i]
+			if err := c.hold(it); err != nil {
+				return nil, err
+			}
 			size += it.Size()
 			m := storedItem(it, page.Now)
 			if it.Dead != nil {
@@ -68,7 +103,7 @@ func (s *Server) itemPages(ctx context.Context, c *call, query queue.ItemsQuery)
 			p.Items = append(p.Items, m)
 		}
 		c.items = len(p.Items)
-		p.Cursor = page.Next
+		p.Cursor = sealCursor(page.Next, query)
 		left -= len(page.Items)
 		if page.Next == "" || left <= 0 || size > listBytes {
 			return p, nil

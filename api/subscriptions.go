@@ -64,6 +64,11 @@ func (s *Server) createSubscription(ctx context.Context, c *call, q *v1.Subscrip
 	if q.GetRevision() != "" {
 		return nil, queue.Invalid("revision", "is for updates; a new subscription has none")
 	}
+	if isMasked(q) {
+		if err := unmask(&change, new(subscriptions.Subscription)); err != nil {
+			return nil, err
+		}
+	}
 	sub, err := s.subs.Create(ctx, subscriptions.CreateParams{
 		Namespace: c.namespace, Name: q.GetName(), Queue: q.GetQueueName(),
 		Secret: subscriptions.Secret(q.GetSecret()), Paused: q.GetPaused(), Change: change,
@@ -88,7 +93,7 @@ func (s *Server) updateSubscription(ctx context.Context, c *call, q *v1.Subscrip
 	if q.GetSecret() != "" {
 		return nil, &queue.UnsupportedError{What: "changing secret", Field: "secret"}
 	}
-	if err := s.checkFixed(ctx, c, q); err != nil {
+	if err := s.compare(ctx, c, q, &params); err != nil {
 		return nil, err
 	}
 	sub, err := s.subs.Update(ctx, params)
@@ -98,10 +103,12 @@ func (s *Server) updateSubscription(ctx context.Context, c *call, q *v1.Subscrip
 	return subscription(&sub), nil
 }
 
-// checkFixed refuses an update that names another queue or, without saying so in
-// its name, would end a pause or begin one. What info answered may be sent back.
-func (s *Server) checkFixed(ctx context.Context, c *call, q *v1.Subscription) error {
-	if q.GetQueueName() == "" && !q.GetPaused() {
+// compare refuses an update that names another queue or, without saying so in its
+// name, would end a pause or begin one, and gives it the values that its masks stand
+// for. What info answered may be sent back.
+func (s *Server) compare(ctx context.Context, c *call, q *v1.Subscription, params *subscriptions.UpdateParams) error {
+	masked := isMasked(q)
+	if q.GetQueueName() == "" && !q.GetPaused() && !masked {
 		return nil
 	}
 	sub, err := s.subs.Get(ctx, c.namespace, q.GetName())
@@ -112,8 +119,13 @@ func (s *Server) checkFixed(ctx context.Context, c *call, q *v1.Subscription) er
 		return queue.Invalid("queue_name", "is %s and cannot be changed; delete the subscription and create it anew", sub.Queue)
 	case q.GetPaused() && !sub.Paused:
 		return queue.Invalid("paused", "is changed by subscriptions.pause and subscriptions.resume")
+	case !masked:
+		return nil
 	}
-	return nil
+	if params.Revision == 0 {
+		params.Revision = sub.Revision // what was read here must not undo a change in between
+	}
+	return unmask(&params.Change, &sub)
 }
 
 // subscriptionChange takes the settings that were given.
@@ -222,10 +234,10 @@ func (s *Server) listSubscriptions(ctx context.Context, c *call, q *v1.Subscript
 	return p, nil
 }
 
-// subscription shows everything but the secret.
+// subscription shows everything but the secret, and masks what may be one.
 func subscription(s *subscriptions.Subscription) *v1.Subscription {
 	m := &v1.Subscription{
-		Name: s.Name, QueueName: s.Queue, Url: s.URL, Method: s.Method, Headers: s.Headers,
+		Name: s.Name, QueueName: s.Queue, Url: maskedURL(s.URL), Method: s.Method, Headers: maskedHeaders(s.Headers),
 		Timeout: formatDuration(s.Timeout), MaxInFlight: count(s.MaxInFlight),
 		Paused: s.Paused, State: s.State().String(), Reason: s.Reason, DisabledAt: stamp(s.DisabledAt),
 		CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt), Revision: formatRevision(s.Revision),

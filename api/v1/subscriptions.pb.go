@@ -31,9 +31,13 @@ type Subscription struct {
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The queue that it drains, made if it is not there. It cannot be changed.
 	QueueName string `protobuf:"bytes,2,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
-	Url       string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
+	// Answers show the values of its query as [redacted]. An update with that very URL
+	// keeps the one that is kept.
+	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
 	// POST, PUT or PATCH; default POST.
-	Method  string            `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`
+	Method string `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`
+	// Answers show values as [redacted], but for those of Accept, Content-Type and
+	// User-Agent. An update keeps the value of each that it sends so.
 	Headers map[string]string `protobuf:"bytes,5,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// One deadline over a whole attempt, 1s to 30m; default 30s.
 	Timeout string `protobuf:"bytes,6,opt,name=timeout,proto3" json:"timeout,omitempty"`

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/posthaste-io/posthaste/api"
@@ -20,9 +20,12 @@ import (
 	"github.com/posthaste-io/posthaste/webhooks"
 )
 
-// drainTime is how long requests to the API may take to end at the stop. Waits for
-// leases are ended before, so only slow clients take long.
-const drainTime = 10 * time.Second
+// The stop ends so long after the grace of pushes, whatever clients do; closing the
+// store comes on top.
+const drainTime = 1500 * time.Millisecond
+
+// maxAdminConnections is enough for operators and their probes.
+const maxAdminConnections = 100
 
 // app is a whole server. [openApp] or [newApp] take what it needs, start sets it
 // going, wait or stop end it. It reads no flags, knows no signals and keeps nothing
@@ -37,6 +40,9 @@ type app struct {
 	schedule *scheduler.Scheduler
 	dispatch *dispatcher.Dispatcher
 	sender   *webhooks.Sender
+	// connections bounds those to the API, grace is the time of pushes at the stop.
+	connections int
+	grace       time.Duration
 
 	cleanups cleanups
 	// broken holds the first error of a part that ended before it was told to.
@@ -53,7 +59,7 @@ func openApp(c config, log *slog.Logger) (*app, error) {
 // newApp takes the addresses, opens the store and joins the parts. If it fails it gives
 // back all that it took.
 func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
-	a := &app{log: log, broken: make(chan error, 1)}
+	a := &app{log: log, connections: c.limits.connections(), grace: c.grace, broken: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.stop())
@@ -114,8 +120,7 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 // nothing new, then pushes, then requests, then batches, then the store.
 func (a *app) start() {
 	a.run("run batches dry", a.broker.Run)
-	a.serve("drain the admin listener", a.admin, a.server.Admin())
-	a.serve("drain the API listener", a.api, a.server)
+	a.serve()
 	a.cleanups.push("close idle connections to endpoints", func(context.Context) error {
 		a.sender.Close()
 		return nil
@@ -146,9 +151,12 @@ func (a *app) wait(ctx context.Context) error {
 	return errors.Join(err, a.stop())
 }
 
-// stop undoes what newApp and start did, the last first. A second call does nothing.
+// stop undoes what newApp and start did, the last first, under one deadline for all
+// steps. A second call does nothing.
 func (a *app) stop() error {
-	return a.cleanups.run(context.Background(), a.log)
+	ctx, cancel := context.WithTimeout(context.Background(), a.grace+drainTime)
+	defer cancel()
+	return a.cleanups.run(ctx, a.log)
 }
 
 // url is where the API listens.
@@ -174,26 +182,22 @@ func (a *app) run(step string, part func(ctx context.Context) error) {
 	})
 }
 
-// serve answers on a listener, and at the stop waits for the answers that are under
-// way, for a time.
-func (a *app) serve(step string, l net.Listener, h http.Handler) {
-	server := api.NewHTTPServer(h, a.log)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			a.fail(fmt.Errorf("serve %s: %w", l.Addr(), err))
+// serve answers on both listeners. They are drained once the pushes have ended: until
+// then consumers may settle, and /readyz says that this server is stopping.
+func (a *app) serve() {
+	failed := func(err error) { a.fail(fmt.Errorf("serve: %w", err)) }
+	fronts := []*front{
+		newFront(a.api, a.connections, a.server, a.log, failed),
+		newFront(a.admin, maxAdminConnections, a.server.Admin(), a.log, failed),
+	}
+	a.cleanups.push("drain the API and admin listeners", func(ctx context.Context) error {
+		errs := make([]error, len(fronts))
+		var drained sync.WaitGroup
+		for i, f := range fronts {
+			drained.Go(func() { errs[i] = f.drain(ctx) })
 		}
-	}()
-	a.cleanups.push(step, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, drainTime, fmt.Errorf("answers still under way after %s", drainTime))
-		defer cancel()
-		err := server.Shutdown(ctx)
-		if err != nil {
-			err = errors.Join(context.Cause(ctx), server.Close())
-		}
-		<-ended
-		return err
+		drained.Wait()
+		return errors.Join(errs...)
 	})
 }
 

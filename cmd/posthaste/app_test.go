@@ -71,7 +71,7 @@ func TestApp_StopsInOrderAndLogsEachStep(t *testing.T) {
 	last := 0
 	for _, step := range []string{
 		"told to stop", "say not ready", "end the scheduler", "end pushes",
-		"drain the API", "drain the admin", "run batches dry", "close the store",
+		"drain the API and admin", "run batches dry", "close the store",
 	} {
 		at := strings.Index(out.String(), step)
 		if at < last {

@@ -68,7 +68,7 @@ func demoConfig(store string) (config, error) {
 	c := serveCommand{
 		Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Store: store, Dev: true, Grace: time.Second, Window: 1000, MinFreeDisk: 64e6,
 		limitFlags: limitFlags{
-			MaxPushes: 64, MaxItems: 1000, MaxPayload: maxPayload, MaxCall: maxCall, MaxBodyMemory: 64e6,
+			MaxPushes: 64, MaxItems: 1000, MaxPayload: maxPayload, MaxCall: maxCall, MaxBodyMemory: 64e6, MaxAnswerMemory: minAnswers,
 			MaxWaiting: 1000, MaxPolls: 100, KeepRecords: time.Hour,
 		},
 	}

@@ -33,7 +33,7 @@ func TestServe_Defaults(t *testing.T) {
 	want := config{
 		listen: "127.0.0.1:2319", adminListen: "127.0.0.1:2320",
 		store: storeURL{kind: storeBadger, dir: "posthaste-data"}, limits: limitFlags{
-			MaxPushes: 1024, MaxItems: 1000, MaxPayload: 1e6, MaxCall: 5e6, MaxBodyMemory: 256 << 20,
+			MaxPushes: 1024, MaxItems: 1000, MaxPayload: 1e6, MaxCall: 5e6, MaxBodyMemory: 256 << 20, MaxAnswerMemory: 256 << 20,
 			MaxWaiting: 10_000, MaxPolls: 1000, KeepRecords: 72 * time.Hour,
 		},
 		logFormat: logJSON, logLevel: slog.LevelInfo, grace: 10 * time.Second, window: 1_000_000,
@@ -88,6 +88,8 @@ func TestServe_RefusesWhatMakesNoSense(t *testing.T) {
 		{[]string{"--max-call", "500kB"}, "--max-call"},
 		{[]string{"--max-call", "1kB", "--max-payload", "1"}, "--max-call"},
 		{[]string{"--max-body-memory", "1MB"}, "--max-body-memory"},
+		{[]string{"--max-answer-memory", "1MB"}, "--max-answer-memory"},
+		{[]string{"--max-connections", "-1"}, "--max-connections"},
 		{[]string{"--keep-records", "0s"}, "--keep-records"},
 		{[]string{"--window", "0"}, "--window"},
 		{[]string{"--grace=-1s"}, "--grace"},

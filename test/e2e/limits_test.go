@@ -17,6 +17,8 @@ var smallest = []string{
 	"--max-payload=2",
 	"--max-payload=2 --max-call=256kB",
 	"--max-payload=2 --max-call=256kB --max-body-memory=256kB",
+	"--max-answer-memory=160MB",
+	"--max-connections=1",
 	"--max-waiting=1",
 	"--max-polls=1",
 	"--keep-records=1m",
