@@ -35,7 +35,7 @@ type facts struct {
 	// attempts are those counted before this one; deliveries include it.
 	attempts   int32
 	deliveries int32
-	// age is the time since the item was created, by the store's clock.
+	// age is the time since the item was first due, by the store's clock.
 	age time.Duration
 	// dead: the item is in a dead-letter queue.
 	dead bool
@@ -111,9 +111,9 @@ func retry(res *webhooks.Result, it facts, p *subscriptions.Policy, rnd float64)
 	return d
 }
 
-// gaveUp says that the item's time is over. Its age includes waiting for a due time, for
-// a pause, and in the dead-letter queue before a redrive, so the first failure is
-// never the last. A throttled attempt is not counted, so there deliveries tell.
+// gaveUp says that the item's time is over. Its age includes a pause of the
+// subscription and waiting behind others, so the first failure is never the last. A
+// throttled attempt is not counted, so there deliveries tell.
 func gaveUp(res *webhooks.Result, it facts, p *subscriptions.Policy) bool {
 	if p.GiveUpAfter == 0 || it.age <= p.GiveUpAfter {
 		return false

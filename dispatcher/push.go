@@ -181,7 +181,7 @@ func (p *push) maxAttempts() int32 {
 func (p *push) facts(stopping bool) facts {
 	// The store's clock at the lease, and how long ago that was by ours: the two
 	// clocks are never compared.
-	age := p.leasedAt.Sub(p.item.CreatedAt) + time.Since(p.received)
+	age := p.leasedAt.Sub(p.item.FirstDueAt) + time.Since(p.received)
 	return facts{
 		attempts: p.item.Attempts, deliveries: p.item.Deliveries,
 		age: age, dead: p.item.Dead != nil, stopping: stopping,
@@ -204,7 +204,8 @@ func (p *push) settlement(res *webhooks.Result, dec decision, node string) queue
 			Node: node,
 		},
 	}
-	if dec.outcome == queue.Retry || dec.outcome == queue.Bury {
+	// What we broke off ourselves tells nothing about the endpoint.
+	if res.Verdict != webhooks.Aborted && dec.outcome != queue.Complete {
 		entry.Last = queue.Last{Status: status, Error: res.Error}
 	}
 	return entry

@@ -71,7 +71,8 @@ func checkHeaderName(name string) error {
 			return fmt.Errorf("header name %q has a character that HTTP does not allow", name)
 		}
 	}
-	lower := strings.ToLower(name)
+	// CGI and its heirs make one name of those that differ in - and _ only.
+	lower := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	if reserved[lower] {
 		return fmt.Errorf("header %q is reserved", name)
 	}
