@@ -56,6 +56,53 @@ func TestDispatcher_SendsWhatTheItemSays(t *testing.T) {
 	})
 }
 
+// A throttled attempt counts for nothing, and the next one still says what it was.
+func TestDispatcher_TellsTheStatusOfAThrottledAttempt(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {
+		r.subscribe(subscriptions.Change{})
+		r.sender.script(func(context.Context, webhooks.Request) webhooks.Result {
+			if len(r.sender.seen()) > 1 {
+				return status(200)
+			}
+			res := status(429)
+			res.RetryAfter = time.Second
+			return res
+		})
+		r.produce(1)
+		pass(3 * time.Second)
+		requests := r.sender.seen()
+		if len(requests) != 2 {
+			t.Fatalf("%d requests, want 2", len(requests))
+		}
+		if info := requests[1].Info; info.PreviousStatus != 429 || info.RetryReason != "status" {
+			t.Errorf("got previous status %d and reason %q, want 429 and status", info.PreviousStatus, info.RetryReason)
+		}
+	})
+}
+
+// The time that a policy gives an item begins when it is due, not when it is made.
+func TestDispatcher_GivesUpByTheFirstDueTime(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {
+		r.subscribe(subscriptions.Change{Retry: subscriptions.PolicyChange{
+			GiveUpAfter: new(time.Minute), Schedule: []time.Duration{10 * time.Second},
+		}})
+		r.sender.script(always(status(500)))
+		r.produceTo("orders", queue.ProduceItem{Delay: time.Hour})
+		pass(time.Hour + 35*time.Second)
+		if n := len(r.sender.seen()); n < 3 {
+			t.Errorf("%d requests in 35 s since the item was due, want 3 or more", n)
+		}
+		pass(time.Minute)
+		n := len(r.sender.seen())
+		pass(time.Hour)
+		if more := len(r.sender.seen()) - n; more != 0 {
+			t.Errorf("%d requests after the item's time was over, want none", more)
+		}
+	})
+}
+
 func TestDispatcher_WritesOneLineAndOneRecordPerPush(t *testing.T) {
 	t.Parallel()
 	inBubble(t, dispatcher.Options{Node: "host"}, func(t *testing.T, r *rig) {

@@ -69,7 +69,7 @@ func checkExtend(e *ExtendEntry) error {
 
 func (b *Broker) extension(ctx context.Context, ns Namespace, e *ExtendEntry) (Extension, error) {
 	r := e.Receipt
-	if r.Key.Queue.Namespace() != ns {
+	if !r.namesItemOf(ns) {
 		return Extension{}, ErrNotFound
 	}
 	x := Extension{Key: r.Key, Token: r.Token, TTL: e.TTL}

@@ -38,6 +38,12 @@ func (r Receipt) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// namesItemOf says whether the receipt can be of an item of a namespace. A queue has
+// one partition, 0: with another one it would be a second text for the same lease.
+func (r Receipt) namesItemOf(ns Namespace) bool {
+	return r.Key.Queue.Namespace() == ns && r.Partition == 0
+}
+
 // ParseReceipt reads what [Receipt.String] wrote. It refuses any other spelling
 // of the same bytes, so that two texts never name one lease.
 func ParseReceipt(s string) (Receipt, error) {

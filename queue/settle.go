@@ -151,7 +151,7 @@ func (b *Broker) targets(ctx context.Context, call *SettleCall) (targets []targe
 	targets = make([]target, len(call.Entries))
 	for i := range call.Entries {
 		e, to := &call.Entries[i], &targets[i]
-		if e.Receipt.Key.Queue.Namespace() != call.Namespace {
+		if !e.Receipt.namesItemOf(call.Namespace) {
 			to.refused = ErrNotFound
 		} else if e.Outcome == Retry || e.Outcome == Bury {
 			to.queue, err = b.known.numbered(ctx, e.Receipt.Key.Queue)
