@@ -107,7 +107,13 @@ type Dispatcher struct {
 	slots  *slots
 
 	running running
+	// pushes counts what must have ended before Run returns, and workers the goroutines
+	// that do most of it. next hands them a push; it holds nothing, so that only one
+	// that waits takes it.
 	pushes  sync.WaitGroup
+	workers sync.WaitGroup
+	next    chan *push
+
 	// stale counts settlements whose receipt was refused.
 	stale atomic.Int64
 
@@ -128,6 +134,7 @@ func New(o Options) *Dispatcher {
 		broker: o.Broker, subs: o.Subscriptions, sender: o.Sender,
 		log: o.Logger, grace: o.Grace, rnd: o.Rand,
 		owner: hex.EncodeToString(id[:]),
+		next:  make(chan *push),
 		lanes: map[subscriptions.Key]*lane{},
 	}
 	if o.Node != "" {
@@ -187,6 +194,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	cancelClosing()
 	renewing.Wait()
 	<-pushed
+	d.workers.Wait()
 	return nil
 }
 

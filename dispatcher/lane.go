@@ -27,7 +27,7 @@ type lane struct {
 
 	mu sync.Mutex
 	// sub is replaced, never changed: pushes hold it.
-	sub         *subscriptions.Subscription
+	sub         *revision
 	inFlight    int
 	breaker     *breaker
 	pausedUntil time.Time
@@ -45,7 +45,7 @@ func newLane(d *Dispatcher, sub *subscriptions.Subscription, cancel context.Canc
 		d: d, key: sub.Key(), queue: sub.Queue, cancel: cancel,
 		log:     d.log.With("subscription", sub.Name, "queue", sub.Queue),
 		kick:    make(chan struct{}, 1),
-		sub:     sub,
+		sub:     newRevision(sub),
 		breaker: newBreaker(),
 	}
 }
@@ -63,7 +63,7 @@ func (l *lane) update(sub *subscriptions.Subscription) {
 		l.breaker = newBreaker()
 		l.pausedUntil = time.Time{}
 	}
-	l.sub = sub
+	l.sub = newRevision(sub)
 	l.look()
 }
 

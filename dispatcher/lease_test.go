@@ -175,3 +175,24 @@ func TestC05_HangingEndpointLeavesRoomForOthers(t *testing.T) {
 		}
 	})
 }
+
+func TestD01_WorkerOfACancelledRequestMakesTheNextOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {
+		r.subscribe(subscriptions.Change{Timeout: new(10 * time.Minute)})
+		r.sender.script(slow(time.Minute, status(200)))
+		it := r.item(r.produce(1)[0])
+		if _, err := r.broker.store.Purge(t.Context(), queue.PurgeRequest{Keys: []queue.Key{it.Key}, Limit: 1}); err != nil {
+			t.Fatal(err)
+		}
+		pass(11 * time.Second)
+		if running, _ := r.Running(); running != 0 {
+			t.Fatal("the request whose lease was lost still runs")
+		}
+		id := r.produce(1)[0]
+		pass(61 * time.Second)
+		if r.item(id) != nil || len(r.sender.seen()) != 2 {
+			t.Errorf("item %+v after %d requests; want it delivered by the second", r.item(id), len(r.sender.seen()))
+		}
+	})
+}

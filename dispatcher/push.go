@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
-	"github.com/posthaste-io/posthaste/subscriptions"
 	"github.com/posthaste-io/posthaste/webhooks"
 )
 
@@ -29,58 +27,58 @@ const classPanic = "panic"
 // push is one attempt of one item, from its lease to its settlement.
 type push struct {
 	lane   *lane
-	sub    *subscriptions.Subscription
+	sub    *revision
 	item   *queue.Item
 	report func(health)
 	// leasedAt is the store's time of the lease, received ours of its answer.
 	leasedAt time.Time
 	received time.Time
 
-	cancel context.CancelCauseFunc
-
 	mu sync.Mutex
+	// cancel is the worker's, nil before and after the push.
+	cancel context.CancelCauseFunc
 	// deadline is when the lease ends, by our clock and not later than the store's.
 	deadline time.Time
 	alarm    *time.Timer
-	over     bool
 }
 
-// start runs a push in a goroutine of its own; slots bound how many there are.
-func (d *Dispatcher) start(p *push) {
-	ctx, cancel := context.WithCancelCause(d.work)
+// begin sets the alarm that cancels the request before its lease ends.
+func (p *push) begin(cancel context.CancelCauseFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.cancel = cancel
-	p.hold(p.received.Add(leaseTTL))
-	d.running.add(p)
-	d.pushes.Go(func() {
-		defer cancel(nil)
-		size := p.item.Size()
-		d.push(ctx, p)
-		d.running.remove(p)
-		p.drop()
-		d.slots.put(&p.lane.holder, 1, size)
-	})
+	p.deadline = p.received.Add(leaseTTL)
+	p.alarm = time.AfterFunc(untilAlarm(p.deadline), func() { p.abort(errLeaseEnding) })
 }
 
-// hold sets the lease's end and the alarm that cancels the request before it.
+// hold sets a later end of the lease.
 func (p *push) hold(deadline time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over {
+	if p.cancel == nil {
 		return
 	}
 	p.deadline = deadline
-	wait := time.Until(deadline.Add(-leaseMargin))
-	if p.alarm == nil {
-		p.alarm = time.AfterFunc(wait, func() { p.cancel(errLeaseEnding) })
-		return
+	p.alarm.Reset(untilAlarm(deadline))
+}
+
+func untilAlarm(deadline time.Time) time.Duration {
+	return time.Until(deadline.Add(-leaseMargin))
+}
+
+// abort ends the request. It leaves alone what its worker may do next.
+func (p *push) abort(cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cancel != nil {
+		p.cancel(cause)
 	}
-	p.alarm.Reset(wait)
 }
 
 func (p *push) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.over = true
+	p.cancel = nil
 	p.alarm.Stop()
 }
 
@@ -130,8 +128,9 @@ func (p *push) request() webhooks.Request {
 	req := webhooks.Request{
 		ID:  it.ID.String(),
 		URL: sub.URL, Method: sub.Method,
-		Headers:     layOver(sub.Headers, it.Headers),
+		Headers:     layOver(sub.headers, it.Headers),
 		ContentType: it.Encoding,
+		Secrets:     sub.secrets,
 		Timeout:     sub.Timeout,
 		Body:        it.Payload,
 		Info: webhooks.Info{
@@ -147,23 +146,7 @@ func (p *push) request() webhooks.Request {
 		req.Info.RetryReason, _, _ = strings.Cut(it.Last.Error, ":")
 		req.Info.PreviousStatus = it.Last.Status
 	}
-	for _, secret := range sub.Secrets {
-		req.Secrets = append(req.Secrets, secret.Reveal())
-	}
 	return req
-}
-
-// layOver lays the item's headers over the subscription's; names differ in more than
-// their case.
-func layOver(under, over map[string]string) map[string]string {
-	merged := make(map[string]string, len(under)+len(over))
-	for name, value := range under {
-		merged[http.CanonicalHeaderKey(name)] = value
-	}
-	for name, value := range over {
-		merged[http.CanonicalHeaderKey(name)] = value
-	}
-	return merged
 }
 
 // maxAttempts is the limit that the endpoint is told, 0 for none.
@@ -217,24 +200,33 @@ func (d *Dispatcher) tell(p *push, res *webhooks.Result, dec decision, settled q
 	if settled.Buried {
 		next = queue.Bury.String()
 	}
-	attrs := []slog.Attr{
+	level := slog.LevelInfo
+	if err != nil {
+		level = slog.LevelWarn
+	}
+	ctx := context.Background()
+	if !p.lane.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := append(make([]slog.Attr, 0, 9),
 		slog.String("item_id", p.item.ID.String()),
 		slog.Int("attempt", int(p.item.Deliveries)),
 		slog.Int("status", res.Status),
 		slog.String("verdict", res.Verdict.String()),
 		slog.Duration("duration", res.Duration),
 		slog.String("next", next),
-	}
+	)
 	if dec.outcome != queue.Complete && next != queue.Bury.String() {
 		attrs = append(attrs, slog.Duration("retry_in", dec.delay))
 	}
 	if res.Error != "" {
 		attrs = append(attrs, slog.String("error", res.Error))
 	}
-	level := slog.LevelInfo
 	if err != nil {
-		level = slog.LevelWarn
 		attrs = append(attrs, slog.String("unsettled", err.Error()))
 	}
-	p.lane.log.LogAttrs(context.Background(), level, "item pushed", attrs...)
+	// Not by the logger, which would find out the line of code first: it is always this one.
+	line := slog.NewRecord(time.Now(), level, "item pushed", 0)
+	line.AddAttrs(attrs...)
+	_ = p.lane.log.Handler().Handle(ctx, line) // a logger ignores it, too
 }

@@ -112,7 +112,7 @@ func (d *Dispatcher) renewBatch(ctx context.Context, ns queue.Namespace, pushes 
 			p.hold(asked.Add(leaseTTL))
 		case d.running.has(p):
 			// One that has ended meanwhile was settled by ourselves.
-			p.cancel(errLeaseLost)
+			p.abort(errLeaseLost)
 		}
 	}
 	return nil

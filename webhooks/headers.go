@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -39,18 +38,18 @@ func CheckHeaders(headers map[string]string) error {
 	if len(headers) > maxHeaders {
 		return fmt.Errorf("more than %d headers", maxHeaders)
 	}
-	total := 0
-	seen := make(map[string]bool, len(headers))
 	// Sorted, so that the same input is refused with the same words.
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
+	names := slices.AppendSeq(make([]string, 0, maxHeaders), maps.Keys(headers))
+	slices.Sort(names)
+	total := 0
+	for i, name := range names {
 		value := headers[name]
 		if err := checkHeaderName(name); err != nil {
 			return err
 		}
-		if key := http.CanonicalHeaderKey(name); seen[key] {
+		same := func(other string) bool { return strings.EqualFold(name, other) }
+		if slices.ContainsFunc(names[:i], same) {
 			return fmt.Errorf("header %q is given twice, in different spellings", name)
-		} else {
-			seen[key] = true
 		}
 		if err := checkHeaderValue(value); err != nil {
 			return fmt.Errorf("header %q: %w", name, err)
@@ -101,6 +100,9 @@ func checkHeaderValue(value string) error {
 // Spaces at the ends would be trimmed on the way, so they are encoded.
 func encodeValue(text string) string {
 	text = clip(text, maxInfoValue)
+	if isPlain(text) {
+		return text
+	}
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -115,6 +117,16 @@ func encodeValue(text string) string {
 		b.WriteByte(hex[c&15])
 	}
 	return b.String()
+}
+
+// isPlain says that a text has nothing to encode; most have not.
+func isPlain(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c <= ' ' || c > '~' || c == '%' {
+			return false
+		}
+	}
+	return true
 }
 
 // clip cuts a text to at most n bytes, at the start of a character.

@@ -80,7 +80,7 @@ func CheckMethod(method string) error {
 // build makes the HTTP request. Its errors tell what is wrong with the
 // configuration, without any value of it.
 func (s *Sender) build(ctx context.Context, r *Request, now time.Time) (*http.Request, error) {
-	u, err := ParseURL(r.URL)
+	u, err := s.urls.of(r.URL)
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
@@ -93,36 +93,68 @@ func (s *Sender) build(ctx context.Context, r *Request, now time.Time) (*http.Re
 	if err := CheckHeaders(r.Headers); err != nil {
 		return nil, fmt.Errorf("headers: %w", err)
 	}
-	if len(r.Secrets) == 0 {
-		return nil, errors.New("no secret to sign with")
-	}
-	signature, err := Sign(r.ID, now, r.Body, r.Secrets...)
+	timestamp := strconv.FormatInt(now.Unix(), 10)
+	signature, err := s.sign(r, timestamp)
 	if err != nil {
 		return nil, err
 	}
 
-	h := make(http.Header, 20)
-	h.Set("Content-Type", encodeValue(orElse(r.ContentType, "application/octet-stream")))
-	h.Set("User-Agent", s.userAgent)
+	h := newHeader(usualHeaders + len(r.Headers))
+	h.set("Content-Type", encodeValue(orElse(r.ContentType, "application/octet-stream")))
+	h.set("User-Agent", s.userAgent)
 	for name, value := range r.Headers {
-		h.Set(name, value)
+		h.set(http.CanonicalHeaderKey(name), value)
 	}
 	// Said outright, since an endpoint may compress if nothing forbids it.
-	h.Set("Accept-Encoding", "identity")
-	// Written to the map directly: these names are lower case on the wire.
-	h[HeaderID] = []string{r.ID}
-	h[HeaderTimestamp] = []string{strconv.FormatInt(now.Unix(), 10)}
-	h[HeaderSignature] = []string{signature}
-	r.Info.write(h)
+	h.set("Accept-Encoding", "identity")
+	h.set(HeaderID, r.ID)
+	h.set(HeaderTimestamp, timestamp)
+	h.set(HeaderSignature, signature)
+	r.Info.write(&h)
 
 	method := orElse(r.Method, http.MethodPost)
 	req := &http.Request{
-		Method: method, URL: u, Host: u.Host, Header: h,
+		Method: method, URL: u, Host: u.Host, Header: h.fields,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		ContentLength: int64(len(r.Body)),
 		Body:          newBody(method, r.Body),
 	}
 	return req.WithContext(ctx), nil
+}
+
+func (s *Sender) sign(r *Request, timestamp string) (string, error) {
+	if len(r.Secrets) == 0 {
+		return "", errors.New("no secret to sign with")
+	}
+	keys := make([]*key, len(r.Secrets))
+	for i, secret := range r.Secrets {
+		k, err := s.keys.of(secret)
+		if err != nil {
+			return "", err
+		}
+		keys[i] = k
+	}
+	return sign(r.ID, timestamp, r.Body, keys)
+}
+
+// usualHeaders is how many headers of ours most requests have.
+const usualHeaders = 14
+
+// header is a [net/http.Header] whose values lie in one array. Names are written as they
+// are: ours are in lower case on the wire.
+type header struct {
+	fields http.Header
+	values []string
+}
+
+func newHeader(n int) header {
+	return header{fields: make(http.Header, n), values: make([]string, 0, n)}
+}
+
+func (h *header) set(name, value string) {
+	h.values = append(h.values, value)
+	n := len(h.values)
+	h.fields[name] = h.values[n-1 : n : n]
 }
 
 // newBody hides the bytes from net/http's GetBody, so that it can never replay
@@ -135,20 +167,20 @@ func newBody(method string, body []byte) io.ReadCloser {
 	return io.NopCloser(bytes.NewReader(body))
 }
 
-func (i *Info) write(h http.Header) {
+func (i *Info) write(h *header) {
 	text := func(name, value string) {
 		if value != "" {
-			h[name] = []string{encodeValue(value)}
+			h.set(name, encodeValue(value))
 		}
 	}
 	number := func(name string, n int32) {
 		if n > 0 {
-			h[name] = []string{strconv.FormatInt(int64(n), 10)}
+			h.set(name, strconv.FormatInt(int64(n), 10))
 		}
 	}
 	instant := func(name string, t time.Time) {
 		if !t.IsZero() {
-			h[name] = []string{t.UTC().Format(time.RFC3339Nano)}
+			h.set(name, t.UTC().Format(time.RFC3339Nano))
 		}
 	}
 	text("posthaste-queue", i.Queue)
@@ -164,7 +196,7 @@ func (i *Info) write(h http.Header) {
 	instant("posthaste-lease-deadline", i.LeaseDeadline)
 	number("webhook-hop", i.Hop+1)
 	if parent := childTraceparent(i.Traceparent); parent != "" {
-		h["traceparent"] = []string{parent}
+		h.set("traceparent", parent)
 	}
 }
 

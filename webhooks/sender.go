@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"sync/atomic"
 	"time"
 )
@@ -46,6 +47,8 @@ type Sender struct {
 	guard     *Guard
 	userAgent string
 	transport *http.Transport
+	urls      *memo[*url.URL]
+	keys      *memo[*key]
 }
 
 // NewSender returns a sender.
@@ -64,6 +67,8 @@ func NewSender(o SenderOptions) *Sender {
 	return &Sender{
 		guard:     guard,
 		userAgent: orElse(o.UserAgent, "posthaste"),
+		urls:      newMemo(ParseURL),
+		keys:      newMemo(newKey),
 		// Used without an http.Client, which would follow redirects and keep cookies.
 		transport: &http.Transport{
 			Proxy:                  nil, // the guard would see the proxy's address only
@@ -150,7 +155,10 @@ func answer(resp *http.Response, mayDefer bool) Result {
 // closed.
 func drain(resp *http.Response, cancel func()) []byte {
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusSwitchingProtocols {
+	switch {
+	case resp.Body == http.NoBody:
+		return nil
+	case resp.StatusCode == http.StatusSwitchingProtocols:
 		return nil // the body would be the connection, and no cancel ends a read of it
 	}
 	timer := time.AfterFunc(drainTime, cancel)

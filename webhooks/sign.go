@@ -5,8 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"hash"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 )
 
@@ -27,30 +28,68 @@ const (
 // under an id: one signature for each secret, in the order given, separated by
 // spaces. The time counts in whole seconds.
 func Sign(id string, at time.Time, body []byte, secrets ...string) (string, error) {
-	if err := checkID(id); err != nil {
-		return "", err
-	}
-	timestamp := strconv.FormatInt(at.Unix(), 10)
-	var b strings.Builder
+	keys := make([]*key, len(secrets))
 	for i, secret := range secrets {
-		key, err := ParseSecret(secret)
+		k, err := newKey(secret)
 		if err != nil {
 			return "", err
 		}
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(signatureVersion)
-		b.WriteString(base64.StdEncoding.EncodeToString(mac(key, id, timestamp, body)))
+		keys[i] = k
 	}
-	return b.String(), nil
+	return sign(id, strconv.FormatInt(at.Unix(), 10), body, keys)
 }
 
-func mac(key []byte, id, timestamp string, body []byte) []byte {
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(id + "." + timestamp + "."))
+func sign(id, timestamp string, body []byte, keys []*key) (string, error) {
+	if err := checkID(id); err != nil {
+		return "", err
+	}
+	var sum [sha256.Size]byte
+	text := make([]byte, 0, len(keys)*(len(signatureVersion)+1+base64.StdEncoding.EncodedLen(len(sum))))
+	for i, k := range keys {
+		if i > 0 {
+			text = append(text, ' ')
+		}
+		text = append(text, signatureVersion...)
+		sum = k.mac(id, timestamp, body)
+		text = base64.StdEncoding.AppendEncode(text, sum[:])
+	}
+	return string(text), nil
+}
+
+// key is a secret made ready to sign with. Safe for concurrent use.
+type key struct {
+	// hashes have the key taken in already, which is as much work as a short body.
+	hashes sync.Pool // of *keyedHash
+}
+
+type keyedHash struct {
+	hash.Hash
+	buf []byte
+}
+
+func newKey(secret string) (*key, error) {
+	raw, err := ParseSecret(secret)
+	if err != nil {
+		return nil, err
+	}
+	k := &key{}
+	k.hashes.New = func() any { return &keyedHash{Hash: hmac.New(sha256.New, raw)} }
+	return k, nil
+}
+
+func (k *key) mac(id, timestamp string, body []byte) (sum [sha256.Size]byte) {
+	h := k.hashes.Get().(*keyedHash)
+	defer k.hashes.Put(h)
+	h.Reset()
+	h.buf = append(h.buf[:0], id...)
+	h.buf = append(h.buf, '.')
+	h.buf = append(h.buf, timestamp...)
+	h.buf = append(h.buf, '.')
+	h.Write(h.buf)
 	h.Write(body)
-	return h.Sum(nil)
+	h.buf = h.Sum(h.buf[:0])
+	copy(sum[:], h.buf)
+	return sum
 }
 
 // checkID keeps dots out: with a dot in the id, one signature would fit two

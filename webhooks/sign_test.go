@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,27 @@ func TestG08_SignsTheGoldenVector(t *testing.T) {
 			t.Errorf("Sign: got %q, %v; want %q", got, err, goldenSigned)
 		}
 	}
+}
+
+func TestKey_SignsTheSameEachTimeItIsUsed(t *testing.T) {
+	t.Parallel()
+	k, err := newKey(goldenSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var signers sync.WaitGroup
+	for range 8 {
+		signers.Go(func() {
+			for range 100 {
+				k.mac("another", "1", []byte("what came before must leave no trace"))
+				got, err := sign(goldenID, strconv.Itoa(goldenAt), []byte(goldenBody), []*key{k})
+				if err != nil || got != goldenSigned {
+					t.Errorf("got %q, %v; want %q", got, err, goldenSigned)
+				}
+			}
+		})
+	}
+	signers.Wait()
 }
 
 func TestG08_ReferenceLibraryVerifiesOurSignatures(t *testing.T) {

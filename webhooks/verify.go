@@ -38,7 +38,7 @@ var (
 // Verifier checks that requests were signed with one of its secrets. Safe for
 // concurrent use.
 type Verifier struct {
-	keys [][]byte
+	keys []*key
 }
 
 // NewVerifier takes the endpoint's secret, or, while it is being changed, the new
@@ -49,11 +49,11 @@ func NewVerifier(secrets ...string) (*Verifier, error) {
 	}
 	v := &Verifier{}
 	for _, secret := range secrets {
-		key, err := ParseSecret(secret)
+		k, err := newKey(secret)
 		if err != nil {
 			return nil, fmt.Errorf("verifier: %w", err)
 		}
-		v.keys = append(v.keys, key)
+		v.keys = append(v.keys, k)
 	}
 	return v, nil
 }
@@ -102,10 +102,10 @@ func (v *Verifier) Verify(header http.Header, body []byte, now time.Time) error 
 	// Every key is tried with every signature, and each comparison takes the same
 	// time, so that the duration tells nothing about how much of one was right.
 	matched := false
-	for _, key := range v.keys {
-		want := mac(key, signed.id, signed.timestamp, body)
+	for _, k := range v.keys {
+		want := k.mac(signed.id, signed.timestamp, body)
 		for _, got := range signed.signatures {
-			if hmac.Equal(got, want) {
+			if hmac.Equal(got, want[:]) {
 				matched = true
 			}
 		}
