@@ -40,6 +40,8 @@ type Options struct {
 	// FreeSpace tells the bytes that are free and that there are in all; nil asks the
 	// file system.
 	FreeSpace func(dir string) (free, total uint64, err error)
+
+	tableSize int64 // of Badger's tables in memory; 0 is defaultTableSize
 }
 
 // Defaults of [Options].
@@ -52,16 +54,16 @@ const (
 // the rest of what Badger keeps out of the value log.
 const MaxContent = 1<<20 - 1024
 
-const (
-	// tableSize bounds a table in memory and its log. Beyond 32 MB of log the kernel
-	// (Linux 6.18, ext4) maps it in pages so large that each sync writes several times
-	// as much: commits took 0.15 ms below and 0.8 ms above. A table of small items is
-	// full at some 70 % of its size in log, so this stays below.
-	tableSize = 40 << 20
-	// maxGroup bounds what one caller's call writes: Badger's transactions take 15 %
-	// of a table, and a legal call has 5 MB in a thousand items with their keys.
-	maxGroup = 6_200_000
-)
+// defaultTableSize bounds a table in memory and its log. Beyond 32 MB of log the
+// kernel (Linux 6.18, ext4) maps it in pages so large that each sync writes several
+// times as much: commits took 0.15 ms below and 0.8 ms above. A table of small items
+// is full at some 70 % of its size in log, so this stays below.
+const defaultTableSize = 40 << 20
+
+// transactionBytes is a little less than what Badger takes in one transaction, 15 % of
+// a table. It bounds what one caller's call writes. Of the default table that is
+// 6.2 MB: a legal call has 5 MB in a thousand items, with their keys.
+func (o *Options) transactionBytes() int { return int(o.tableSize)*15/100 - 64<<10 }
 
 // Store is a [storage.Backend] on Badger. Its methods may be called concurrently.
 type Store struct {
@@ -82,6 +84,9 @@ func Open(o Options) (*Store, error) {
 	}
 	if o.Window == 0 {
 		o.Window = DefaultWindow
+	}
+	if o.tableSize == 0 {
+		o.tableSize = defaultTableSize
 	}
 	if o.FreeSpace == nil {
 		o.FreeSpace = freeSpace
@@ -117,7 +122,7 @@ func open(o Options, l *lock) (*Store, error) {
 		AcceptLoss: o.AcceptDataLoss,
 		Window:     o.Window,
 		MaxContent: MaxContent,
-		MaxGroup:   maxGroup,
+		MaxGroup:   o.transactionBytes(),
 	})
 	if err != nil {
 		return nil, errors.Join(err, d.abort())
@@ -170,7 +175,7 @@ func badgerOptions(o Options, logger badger.Logger) badger.Options {
 		WithValueLogFileSize(1 << 20).
 		WithChecksumVerificationMode(options.OnTableAndBlockRead).
 		// Each table that waits to be written costs as much again.
-		WithMemTableSize(tableSize).
+		WithMemTableSize(o.tableSize).
 		WithNumMemtables(1).
 		WithNumLevelZeroTables(4).
 		WithNumLevelZeroTablesStall(12).

@@ -11,13 +11,13 @@ import (
 
 func TestStore_Conforms(t *testing.T) {
 	t.Parallel()
-	storagetest.Run(t, harness(badger.Options{}))
+	storagetest.Run(t, harness(badger.Small(badger.Options{})))
 }
 
 // With a window of a few items nearly everything goes through the cold space.
 func TestStore_ConformsWithATinyWindow(t *testing.T) {
 	t.Parallel()
-	storagetest.Run(t, harness(badger.Options{Window: 4}))
+	storagetest.Run(t, harness(badger.Small(badger.Options{Window: 4})))
 }
 
 func harness(o badger.Options) func(t *testing.T) storagetest.Harness {

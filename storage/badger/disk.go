@@ -12,19 +12,15 @@ import (
 	"github.com/posthaste-io/posthaste/storage/resident"
 )
 
-// Bounds of a commit: what would pass them starts the next one. Badger takes
-// [maxGroup] and more, so that a large group fits by itself.
-const (
-	maxWrites = 30_000
-	maxBytes  = 4 << 20
-)
-
 // disk is a [resident.Disk] on Badger.
 type disk struct {
 	db   *badger.DB
 	log  *bridge
 	high *highWater
 	wake chan struct{} // holds one: there is something to commit
+	// maxBytes and maxWrites bound what gathers in a commit; a group that is larger has
+	// one to itself.
+	maxBytes, maxWrites int
 
 	// durable is the number of the newest commit on the medium; reads are at it.
 	durable atomic.Uint64
@@ -75,6 +71,9 @@ func openDisk(o Options) (*disk, error) {
 		return nil, errors.Join(fmt.Errorf("open badger: %w", err), high.close())
 	}
 	d := &disk{db: db, log: logger, high: high, wake: make(chan struct{}, 1)}
+	// Badger bounds a transaction's writes too, at one for 96 bytes.
+	d.maxBytes = o.transactionBytes() * 2 / 3
+	d.maxWrites = o.transactionBytes() / 200
 	if err := d.recover(o, found); err != nil {
 		return nil, errors.Join(err, d.abort())
 	}
@@ -162,7 +161,7 @@ func (d *disk) Append(writes []resident.Write, mark resident.Mark) *resident.Com
 // gather returns the commit that takes so much more.
 func (d *disk) gather(writes, size int) *gathering {
 	if n := len(d.queue); n > 0 {
-		if g := d.queue[n-1]; len(g.writes)+writes <= maxWrites && g.bytes+size <= maxBytes {
+		if g := d.queue[n-1]; len(g.writes)+writes <= d.maxWrites && g.bytes+size <= d.maxBytes {
 			return g
 		}
 	}

@@ -8,10 +8,16 @@ import (
 	"github.com/posthaste-io/posthaste/storage/resident"
 )
 
+// Small makes a store that costs little to open, and that takes no large calls.
+func Small(o Options) Options {
+	o.tableSize = 16 << 20
+	return o
+}
+
 // Commits is how many the store has made since it was opened anew.
 func Commits(s *Store) uint64 { return s.disk.durable.Load() }
 
-// Break makes the next commit fail, as a refused sync of the value log does.
+// Break makes the next commit fail, as a refused sync does.
 func Break(s *Store) {
 	err := errors.New("sync: input/output error")
 	s.disk.log.failure.Store(&err)

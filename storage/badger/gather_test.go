@@ -11,7 +11,7 @@ import (
 // committer is not running while it gathers, so no scheduler has a say in it.
 func TestDisk_WhatWaitsSharesACommit(t *testing.T) {
 	t.Parallel()
-	d, err := openDisk(Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	d, err := openDisk(Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler), tableSize: defaultTableSize})
 	if err != nil {
 		t.Fatal(err)
 	}

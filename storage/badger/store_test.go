@@ -150,6 +150,46 @@ func TestStore_LargestLegalCallsPass(t *testing.T) {
 	}
 }
 
+// A thousand outcomes with as much of the answers as is kept are settled as one.
+func TestStore_LargestLegalSettlementsPass(t *testing.T) {
+	t.Parallel()
+	for name, window := range map[string]int{"in memory": 0, "on the disk": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, badger.Options{Dir: t.TempDir(), Window: window})
+			for _, outcome := range []queue.Outcome{queue.Release, queue.Retry, queue.Bury, queue.Complete} {
+				q := queue.NewNumber(1, uint32(10+outcome))
+				group := queue.ProduceGroup{Items: make([]queue.NewItem, queue.DefaultMaxItems)}
+				for i := range group.Items {
+					group.Items[i] = queue.NewItem{ID: queue.NewID(), Queue: q, ExpireTTL: time.Hour}
+				}
+				if _, err := s.Produce(t.Context(), []queue.ProduceGroup{group}); err != nil {
+					t.Fatal(err)
+				}
+				leased, err := s.Lease(t.Context(), []queue.LeaseCall{{Queue: q, Takers: []queue.Taker{{Limit: queue.DefaultMaxItems, TTL: time.Hour}}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var entries []queue.Settlement
+				for _, it := range leased.Calls[0].Takers[0] {
+					last := queue.Last{Status: 503, Error: "503 Service Unavailable"}
+					entries = append(entries, queue.Settlement{
+						Key: it.Key, Token: it.Token, Outcome: outcome, Delay: time.Hour, DeadQueue: testQueue, Reason: "rejected", Last: last,
+						Record: &queue.Record{
+							Type: queue.AttemptRecord, Subscription: "receiver", Verdict: "server_error", Status: 503,
+							Error: last.Error, Response: make([]byte, queue.MaxResponse), Node: "node",
+						},
+					})
+				}
+				settled, err := s.Settle(t.Context(), []queue.SettleGroup{{Entries: entries}})
+				if err != nil || len(entries) != queue.DefaultMaxItems || settled.Groups[0][0].Status != queue.Applied {
+					t.Fatalf("%v of %d: %v", outcome, len(entries), err)
+				}
+			}
+		})
+	}
+}
+
 func TestB03_TooLargeContentIsRefusedAlone(t *testing.T) {
 	t.Parallel()
 	s := open(t, badger.Options{Dir: t.TempDir()})

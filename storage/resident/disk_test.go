@@ -20,12 +20,21 @@ type fakeDisk struct {
 	holds   bool
 	held    []*Commit
 	scans   int
+	written int // by the largest Append, as engines count
 }
+
+// engineOverhead is more than Badger adds to a write where it bounds a transaction.
+const engineOverhead = 16
 
 func (d *fakeDisk) Append(writes []Write, mark Mark) *Commit {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mark = mark
+	written := 0
+	for _, w := range writes {
+		written += len(w.Key) + len(w.Value) + engineOverhead
+	}
+	d.written = max(d.written, written)
 	for _, w := range writes {
 		switch {
 		case d.forgets:

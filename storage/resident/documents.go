@@ -93,12 +93,15 @@ func (s *Store) lookAt(ctx context.Context, commit *Commit, answer error) error 
 
 // Put implements [storage.Documents].
 func (s *Store) Put(ctx context.Context, doc storage.Document, items ...queue.NewItem) (revision uint64, err error) {
-	arrivals, err := s.prepare(items, "items")
+	arrivals, size, err := s.prepare(items, "items")
 	if err != nil {
 		return 0, err
 	}
 	if bound := s.options.MaxContent; bound > 0 && len(doc.Value)+itemOverhead > bound {
 		return 0, &queue.TooLargeError{Field: "value", Limit: bound, Unit: "bytes"}
+	}
+	if err := s.checkSize(size+len(doc.Value)+len(doc.Kind)+len(doc.Name)+itemOverhead, "items"); err != nil {
+		return 0, err
 	}
 	// A document is small, and settling may need one: the dead-letter queue of what
 	// is buried.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/posthaste-io/posthaste/queue"
 )
@@ -34,7 +35,7 @@ func (s *Store) Lease(ctx context.Context, calls []queue.LeaseCall) (queue.Lease
 		if hands[i], err = s.deal(&calls[i], now); err != nil {
 			return queue.LeaseAnswer{}, s.abandon(err)
 		}
-		given = given || len(s.batch) > 0
+		given = given || slices.ContainsFunc(hands[i], func(hand []dealt) bool { return len(hand) > 0 })
 		s.seal()
 	}
 	if !given {
@@ -47,6 +48,10 @@ func (s *Store) Lease(ctx context.Context, calls []queue.LeaseCall) (queue.Lease
 	}
 	return answer, nil
 }
+
+// sealAfter is after how many writes a call's leases go to the disk, so that no
+// commit is too large for it, however many takers there are.
+const sealAfter = 1000
 
 // deal goes round the takers with one item after the other. Whoever cannot take
 // an item wants no more; it goes to the next in turn.
@@ -92,6 +97,10 @@ func (s *Store) deal(call *queue.LeaseCall, now int64) ([][]dealt, error) {
 		bytes[taker] += size
 		wanted--
 		hands[taker] = append(hands[taker], s.lease(sl, &call.Takers[taker], now))
+		// A lease is whole by the item, and there may be many.
+		if len(s.batch) >= sealAfter {
+			s.seal()
+		}
 	}
 	return hands, nil
 }

@@ -20,7 +20,10 @@ func (s *Store) Produce(ctx context.Context, groups []queue.ProduceGroup) (queue
 	answer := queue.ProduceAnswer{Groups: make([]queue.ProduceResult, len(groups))}
 	arrivals := make([][]arrival, len(groups))
 	for i := range groups {
-		arrivals[i], answer.Groups[i].Err = s.prepare(groups[i].Items, "items")
+		var size int
+		if arrivals[i], size, answer.Groups[i].Err = s.prepare(groups[i].Items, "items"); answer.Groups[i].Err == nil {
+			answer.Groups[i].Err = s.checkSize(size, "items")
+		}
 	}
 	now, err := s.begin(ctx, grows)
 	if err != nil {
@@ -42,29 +45,38 @@ func (s *Store) Produce(ctx context.Context, groups []queue.ProduceGroup) (queue
 	return answer, nil
 }
 
-// itemOverhead is what an item writes beside its content and its dedupe key,
-// generously, in bytes: keys, state, and what an engine adds to each write.
-const itemOverhead = 480
+// What is written at most beside texts and contents, by a new item and by an entry
+// of a settlement: keys, states, and what an engine adds to each write, in bytes.
+const (
+	itemOverhead  = 512
+	entryOverhead = 800
+)
 
-// prepare encodes the contents of what comes in together, and measures it.
-func (s *Store) prepare(items []queue.NewItem, field string) ([]arrival, error) {
-	arrivals := make([]arrival, len(items))
-	total := 0
+// prepare encodes the contents of what comes in together, and measures what it
+// writes at most.
+func (s *Store) prepare(items []queue.NewItem, field string) (arrivals []arrival, size int, err error) {
+	arrivals = make([]arrival, len(items))
 	for i := range items {
 		content := encodeContent(&items[i].Content)
 		if bound := s.options.MaxContent; bound > 0 && len(content) > bound {
-			return nil, &queue.TooLargeError{Field: fmt.Sprintf("%s[%d]", field, i), Limit: bound, Unit: "bytes"}
+			return nil, 0, &queue.TooLargeError{Field: fmt.Sprintf("%s[%d]", field, i), Limit: bound, Unit: "bytes"}
 		}
-		total += len(content) + itemOverhead
+		size += len(content) + len(items[i].OrderingKey) + itemOverhead
 		if d := items[i].Dedupe; d != nil {
-			total += 2 * len(d.Key) // the key, and when it ends
+			size += 2 * len(d.Key) // the key, and when it ends
 		}
 		arrivals[i] = arrival{&items[i], content}
 	}
-	if bound := s.options.MaxGroup; bound > 0 && total > bound {
-		return nil, &queue.TooLargeError{Field: field, Limit: bound, Unit: "bytes"}
+	return arrivals, size, nil
+}
+
+// checkSize judges what is written together. An engine that was given more would
+// refuse it when it is too late to say so.
+func (s *Store) checkSize(size int, field string) error {
+	if bound := s.options.MaxGroup; bound > 0 && size > bound {
+		return &queue.TooLargeError{Field: field, Limit: bound, Unit: "bytes"}
 	}
-	return arrivals, nil
+	return nil
 }
 
 // produce judges a group before it inserts any of it.

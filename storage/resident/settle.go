@@ -34,32 +34,44 @@ func (s *Store) Settle(ctx context.Context, groups []queue.SettleGroup) (queue.S
 }
 
 // prepareSettle encodes what a group produces, entry after entry, and measures
-// what it may write.
+// what it writes at most.
 func (s *Store) prepareSettle(group *queue.SettleGroup) ([]arrival, error) {
 	var follow []arrival
 	total := 0
 	for i := range group.Entries {
 		e := &group.Entries[i]
-		total += 2 * itemOverhead
-		if e.Record != nil {
-			total += recordSize(e.Record)
-		}
+		total += entrySize(e)
 		if len(e.Produce) == 0 {
 			continue
 		}
-		arrivals, err := s.prepare(e.Produce, "produce")
+		arrivals, size, err := s.prepare(e.Produce, "produce")
 		if err != nil {
 			return nil, err
 		}
-		for j := range arrivals {
-			total += len(arrivals[j].content) + itemOverhead
-		}
+		total += size
 		follow = append(follow, arrivals...)
 	}
-	if bound := s.options.MaxGroup; bound > 0 && total > bound {
-		return nil, &queue.TooLargeError{Field: "entries", Limit: bound, Unit: "bytes"}
+	return follow, s.checkSize(total, "entries")
+}
+
+// entrySize is what an entry writes at most beside what it produces. Of the texts
+// that the item has already only the bounds are known.
+func entrySize(t *queue.Settlement) int {
+	size := entryOverhead
+	if t.Record != nil {
+		size += recordSize(t.Record)
 	}
-	return follow, nil
+	if t.Outcome == queue.Complete {
+		return size
+	}
+	lastError, reason := len(t.Last.Error), len(t.Reason)
+	if t.Last == (queue.Last{}) {
+		lastError = queue.MaxLastError
+	}
+	if t.Outcome != queue.Bury {
+		reason = queue.MaxLastError
+	}
+	return size + lastError + reason
 }
 
 // settle judges every entry of a group before it applies any.

@@ -1,9 +1,12 @@
 package storagetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -20,9 +23,12 @@ const (
 // compareWithModel runs random sequences of calls on the store and on a [Model]
 // with the same clock. A failure names the seed, which repeats it.
 func compareWithModel(t *testing.T, harness func(t *testing.T) Harness) {
-	sequences := harness(t).Sequences
-	if sequences == 0 {
-		sequences = defaultSequences
+	sequences := cmp.Or(harness(t).Sequences, defaultSequences)
+	if text := os.Getenv("POSTHASTE_SEQUENCES"); text != "" {
+		var err error
+		if sequences, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("POSTHASTE_SEQUENCES: %v", err)
+		}
 	}
 	for seed := range uint64(sequences) {
 		if err := compareSequence(t.Context(), harness(t), seed, sequenceSteps); err != nil {

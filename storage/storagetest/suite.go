@@ -15,6 +15,7 @@ type Harness struct {
 	Open func(now func() time.Time) (storage.Backend, error)
 	// Sequences is how many random sequences of calls are compared with [Model]; 0
 	// is 200, and 40 under the race detector. Stores that write to a disk take fewer.
+	// The environment's POSTHASTE_SEQUENCES wins.
 	Sequences int
 }
 
