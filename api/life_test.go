@@ -33,6 +33,7 @@ func whole(t *testing.T) *env {
 		Docs:   storage.NewCollection[subscriptions.Document](store, "subscription"),
 		Claims: storage.NewCollection[subscriptions.Claim](store, "claim"),
 		Queues: broker, CheckURL: func(string) error { return nil }, CheckHeaders: webhooks.CheckHeaders,
+		NewSecret: webhooks.NewSecret,
 	})
 	e := &env{T: t, log: new(logBuffer)}
 	e.server = api.New(api.Options{Broker: broker, Subscriptions: subs, Durable: store.Durable()})

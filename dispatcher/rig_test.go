@@ -87,6 +87,7 @@ func (r *rig) otherNode() *subscriptions.Service {
 		Queues:       r.broker,
 		CheckURL:     func(string) error { return nil },
 		CheckHeaders: webhooks.CheckHeaders,
+		NewSecret:    webhooks.NewSecret,
 	})
 }
 

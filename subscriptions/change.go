@@ -115,6 +115,7 @@ func set[T any](to, from *T) {
 type checks struct {
 	url     func(string) error
 	headers func(map[string]string) error
+	secret  func(string) error
 }
 
 func (c checks) settings(s *Subscription) error {

@@ -31,7 +31,7 @@ func TestSecret_NeverShowsItself(t *testing.T) {
 		slog.New(slog.NewJSONHandler(&out, nil)).Info("json", "value", value)
 	}
 	shown := strings.ToLower(out.String())
-	for _, form := range []string{canary, canary[len(SecretPrefix):], fmt.Sprintf("%x", canary)} {
+	for _, form := range []string{canary, strings.TrimPrefix(canary, "whsec_"), fmt.Sprintf("%x", canary)} {
 		if strings.Contains(shown, strings.ToLower(form)) {
 			at := strings.Index(shown, strings.ToLower(form))
 			t.Errorf("the secret shows itself: …%s…", shown[max(0, at-80):min(len(shown), at+80)])

@@ -17,10 +17,13 @@ type Options struct {
 	Docs   Collection[Document]
 	Claims Collection[Claim]
 	Queues Queues
-	// CheckURL and CheckHeaders judge what only the sender can judge. What they
-	// answer is told to the client.
+	// CheckURL, CheckHeaders and CheckSecret judge what only the sender can judge. What
+	// they answer is told to the client, so it holds nothing of a secret.
 	CheckURL     func(string) error
 	CheckHeaders func(map[string]string) error
+	CheckSecret  func(string) error
+	// NewSecret makes the secret of a subscription that brings none.
+	NewSecret func() string
 	// Namespaces are those that [Service.All] reads; none means the default one.
 	Namespaces []queue.Namespace
 	Logger     *slog.Logger
@@ -39,6 +42,7 @@ type Service struct {
 	claims     Collection[Claim]
 	queues     Queues
 	checks     checks
+	newSecret  func() string
 	namespaces []queue.Namespace
 	log        *slog.Logger
 	now        func() time.Time
@@ -51,7 +55,8 @@ var _ queue.Subscribers = (*Service)(nil)
 func New(o Options) *Service {
 	s := &Service{
 		docs: o.Docs, claims: o.Claims, queues: o.Queues,
-		checks:     checks{url: o.CheckURL, headers: o.CheckHeaders},
+		checks:     checks{url: o.CheckURL, headers: o.CheckHeaders, secret: o.CheckSecret},
+		newSecret:  o.NewSecret,
 		namespaces: o.Namespaces, log: o.Logger, now: o.Now,
 	}
 	if len(s.namespaces) == 0 {
@@ -103,9 +108,9 @@ func (s *Service) draft(p CreateParams) (Subscription, error) {
 		return Subscription{}, err
 	}
 	if p.Secret == "" {
-		p.Secret = NewSecret()
-	} else if reason := p.Secret.check(); reason != "" {
-		return Subscription{}, queue.Invalid("secret", "%s", reason)
+		p.Secret = Secret(s.newSecret())
+	} else if err := s.checks.secret(p.Secret.Reveal()); err != nil {
+		return Subscription{}, asInvalid("secret", err)
 	}
 	now := s.stamp()
 	sub := Subscription{

@@ -31,8 +31,8 @@ func TestService_CreateFillsInDefaults(t *testing.T) {
 	if sub.State() != Active {
 		t.Errorf("got state %v, want active", sub.State())
 	}
-	if len(sub.Secrets) != 1 || sub.Secrets[0].check() != "" || len(sub.Secrets[0].Reveal()) != len(SecretPrefix)+44 {
-		t.Error("want one secret of 32 bytes")
+	if len(sub.Secrets) != 1 || sub.Secrets[0] != madeSecret {
+		t.Errorf("got %d secrets, want the one that was made", len(sub.Secrets))
 	}
 	if !slices.Equal(kit.made, []string{"orders"}) {
 		t.Errorf("queues made: %v", kit.made)
@@ -55,8 +55,7 @@ func TestService_CreateNamesTheFieldThatIsWrong(t *testing.T) {
 		{"url", func(p *CreateParams) { p.URL = new("bad") }},
 		{"method", func(p *CreateParams) { p.Method = new("TRACE") }},
 		{"headers", func(p *CreateParams) { p.Headers = map[string]string{"bad": ""} }},
-		{"secret", func(p *CreateParams) { p.Secret = "whsec_canary" }},
-		{"secret", func(p *CreateParams) { p.Secret = "canary" }},
+		{"secret", func(p *CreateParams) { p.Secret = "bad canary" }},
 		{"timeout", func(p *CreateParams) { p.Timeout = new(999 * time.Millisecond) }},
 		{"timeout", func(p *CreateParams) { p.Timeout = new(30*time.Minute + 1) }},
 		{"max_in_flight", func(p *CreateParams) { p.MaxInFlight = new(0) }},
@@ -366,6 +365,8 @@ func (k *kit) EnsureQueue(_ context.Context, _ queue.Namespace, name string) (qu
 	return queue.Settings{Name: name}, nil
 }
 
+const madeSecret = "whsec_made"
+
 func setup(t *testing.T) (*Service, *kit) {
 	t.Helper()
 	k := &kit{docs: newMapCollection[Document](), claims: newMapCollection[Claim]()}
@@ -383,5 +384,12 @@ func setup(t *testing.T) (*Service, *kit) {
 			}
 			return nil
 		},
+		CheckSecret: func(secret string) error {
+			if strings.HasPrefix(secret, "bad") {
+				return errors.New("is no secret")
+			}
+			return nil
+		},
+		NewSecret: func() string { return madeSecret },
 	}), k
 }

@@ -97,6 +97,8 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		Queues:       a.broker,
 		CheckURL:     guard.CheckURL,
 		CheckHeaders: webhooks.CheckHeaders,
+		CheckSecret:  checkSecret,
+		NewSecret:    webhooks.NewSecret,
 		Logger:       log,
 	})
 	known.Service = subs
@@ -239,6 +241,14 @@ func (a *app) checks() []api.Check {
 func (a *app) lane(ns queue.Namespace, name string) (api.LaneState, bool) {
 	s, ok := a.dispatch.LaneState(ns, name)
 	return api.LaneState(s), ok
+}
+
+// checkSecret judges a secret by whether a push can be signed with it.
+func checkSecret(secret string) error {
+	if _, err := webhooks.ParseSecret(secret); err != nil {
+		return errors.New("want whsec_ and 24 to 64 bytes in padded standard base64, without a line break")
+	}
+	return nil
 }
 
 // graceOf turns no grace into what the dispatcher takes for it.

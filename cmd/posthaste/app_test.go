@@ -15,6 +15,7 @@ import (
 
 	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/memory"
+	"github.com/posthaste-io/posthaste/webhooks"
 )
 
 // patience is how long a test waits for what must happen.
@@ -177,5 +178,19 @@ func TestApp_GivesItsAddressesBackWhenTheStoreDoesNotOpen(t *testing.T) {
 	}
 	if log := out.String(); strings.Count(log, `step="leave 127.0.0.1:0"`) != 2 || strings.Contains(log, "ok=false") {
 		t.Errorf("not both addresses were left:\n%s", log)
+	}
+}
+
+func TestCheckSecret_TakesWhatPushesCanBeSignedWith(t *testing.T) {
+	t.Parallel()
+	for _, secret := range []string{webhooks.NewSecret(), "whsec_" + strings.Repeat("A", 32)} {
+		if err := checkSecret(secret); err != nil {
+			t.Errorf("%s: %v", secret, err)
+		}
+	}
+	for _, secret := range []string{"", "whsec_", "whsec_canary", "whsec_" + strings.Repeat("A", 28), webhooks.NewSecret() + "\n"} {
+		if err := checkSecret(secret); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%q: got %v, want an error without it", secret, err)
+		}
 	}
 }
