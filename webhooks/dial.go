@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"sync/atomic"
 	"time"
 )
 
@@ -51,52 +50,22 @@ func newDialer(guard *Guard, roots *x509.CertPool) *dialer {
 	}
 }
 
-// dialPlain is a [net/http.Transport.DialContext].
-func (d *dialer) dialPlain(ctx context.Context, _, address string) (net.Conn, error) {
-	ctx, cancel := dialDeadline(ctx)
-	defer cancel()
-	c, err := d.dial(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	return &conn{Conn: c}, nil
-}
-
-// dialTLS is a [net/http.Transport.DialTLSContext]. The handshake is made here, so
-// that the counting connection stands above TLS and counts the request's own bytes.
-func (d *dialer) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
-	ctx, cancel := dialDeadline(ctx)
-	defer cancel()
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := d.dial(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	if a := attemptOf(ctx); a != nil {
-		a.handshaking.Store(true)
+// connect makes a connection to a target, over TLS if its URL says so.
+func (d *dialer) connect(ctx context.Context, t *target) (net.Conn, error) {
+	raw, err := d.dial(ctx, t.address)
+	if err != nil || t.url.Scheme != "https" {
+		return raw, err
 	}
 	config := d.tls.Clone()
-	config.ServerName = host
+	config.ServerName = t.url.Hostname()
 	secure := tls.Client(raw, config)
-	ctx, cancelHandshake := context.WithTimeout(ctx, handshakeTimeout)
-	defer cancelHandshake()
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
 	if err := secure.HandshakeContext(ctx); err != nil {
 		raw.Close()
 		return nil, &handshakeError{err}
 	}
-	return &conn{Conn: secure}, nil
-}
-
-// dialDeadline bounds a dial. net/http lets dials outlive the request that began
-// them, for the next request's sake; the deadline of ours must hold nevertheless.
-func dialDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	if a := attemptOf(ctx); a != nil {
-		return context.WithDeadline(ctx, a.deadline)
-	}
-	return context.WithTimeout(ctx, connectTimeout)
+	return secure, nil
 }
 
 func (d *dialer) dial(ctx context.Context, address string) (net.Conn, error) {
@@ -244,20 +213,3 @@ type handshakeError struct{ err error }
 
 func (e *handshakeError) Error() string { return fmt.Sprintf("TLS handshake: %v", e.err) }
 func (e *handshakeError) Unwrap() error { return e.err }
-
-// conn counts the writes that may have reached the endpoint.
-type conn struct {
-	net.Conn
-	writes atomic.Int64
-}
-
-// Write counts before it writes, so that whoever closes the connection and then
-// sees an unchanged count knows that nothing was, or will be, written.
-func (c *conn) Write(p []byte) (int, error) {
-	c.writes.Add(1)
-	n, err := c.Conn.Write(p)
-	if n == 0 && err != nil {
-		c.writes.Add(-1)
-	}
-	return n, err
-}

@@ -34,7 +34,7 @@ func newNamesSender(t *testing.T, n names) (*Sender, *dialer) {
 	t.Helper()
 	s := newTestSender(t)
 	d := &dialer{guard: s.guard, resolver: n}
-	s.transport.DialContext = d.dialPlain
+	s.dial = d.connect
 	return s, d
 }
 
@@ -70,9 +70,9 @@ func TestN09_BlockedTargetsLookAlike(t *testing.T) {
 	_, port, _ := net.SplitHostPort(open.addr)
 	s := NewSender(SenderOptions{}) // nothing is allowed
 	t.Cleanup(s.Close)
-	s.transport.DialContext = (&dialer{guard: s.guard, resolver: names{
+	s.dial = (&dialer{guard: s.guard, resolver: names{
 		"local.test": {"127.0.0.1"}, "metadata.test": {"169.254.169.254", "fd00:ec2::254"}, "rebind.test": {"::ffff:127.0.0.1"},
-	}}).dialPlain
+	}}).connect
 	texts := map[string]bool{}
 	for _, url := range []string{
 		open.url, "http://127.0.0.1:1/", "https://127.0.0.1:" + port + "/", "http://[::1]:" + port + "/", "http://[::ffff:127.0.0.1]:" + port + "/",
@@ -149,19 +149,15 @@ func TestDial_GivesTheFirstFamilysError(t *testing.T) {
 	}
 }
 
-// TestH02_ADialEndsWithItsAttempt: net/http takes the request's deadline away from
-// the dial, so it has to come back by another way.
 func TestH02_ADialEndsWithItsAttempt(t *testing.T) {
 	t.Parallel()
 	s := newTestSender(t)
 	deadline := make(chan time.Time, 1)
-	inner := s.transport.DialContext
-	s.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		bounded, cancel := dialDeadline(ctx)
-		defer cancel()
-		at, _ := bounded.Deadline()
+	inner := s.dial
+	s.dial = func(ctx context.Context, to *target) (net.Conn, error) {
+		at, _ := ctx.Deadline()
 		deadline <- at
-		return inner(ctx, network, address)
+		return inner(ctx, to)
 	}
 	e := answering(t, okay)
 	r := request(e.url)

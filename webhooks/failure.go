@@ -21,34 +21,13 @@ func failure(verdict Verdict, class, text string, took time.Duration) Result {
 // explain turns the error of a round trip into a verdict, a class and a text.
 func (a *attempt) explain(ctx context.Context, err error) (Verdict, string, string) {
 	if ctx.Err() != nil {
-		if cause := context.Cause(ctx); !errors.Is(cause, errDeadline) {
-			return Aborted, ClassCanceled, cause.Error()
-		}
-		return Retryable, a.timeoutClass(), a.timeoutText()
+		return Aborted, ClassCanceled, context.Cause(ctx).Error()
 	}
 	if errors.Is(err, errBlocked) {
 		return Blocked, ClassBlocked, errBlocked.Error()
 	}
 	class, text := a.classify(err)
 	return Retryable, class, text
-}
-
-func (a *attempt) timeoutClass() string {
-	if a.handshaking.Load() && a.conn.Load() == nil {
-		return ClassTLSTimeout
-	}
-	return ClassTimeout
-}
-
-func (a *attempt) timeoutText() string {
-	switch {
-	case a.conn.Load() != nil:
-		return fmt.Sprintf("no answer within %s", a.timeout)
-	case a.handshaking.Load():
-		return fmt.Sprintf("no TLS handshake within %s", a.timeout)
-	default:
-		return fmt.Sprintf("no connection within %s", a.timeout)
-	}
 }
 
 func (a *attempt) classify(err error) (class, text string) {
@@ -60,19 +39,22 @@ func (a *attempt) classify(err error) (class, text string) {
 	switch {
 	case errors.As(err, &handshake):
 		return a.classifyHandshake(handshake.err)
+	case !time.Now().Before(a.deadline) && a.conn != nil:
+		return ClassTimeout, fmt.Sprintf("no answer within %s", a.timeout)
+	case !time.Now().Before(a.deadline):
+		return ClassTimeout, fmt.Sprintf("no connection within %s", a.timeout)
 	case errors.As(err, &dns):
 		// Without the address of the name server, which the whole text has.
 		return ClassDNS, fmt.Sprintf("look up %s: %s", dns.Name, dns.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return classifyDial(op), err.Error()
-	case a.conn.Load() == nil:
+	case a.conn == nil:
 		return ClassUnreachable, err.Error()
-	case a.unsent():
-		return ClassClosedBeforeWrite, "the endpoint closed the connection"
-	case strings.Contains(err.Error(), "server response headers exceeded"):
-		// net/http has no value for it to compare with.
+	case errors.Is(err, errTooLargeHeaders):
 		return ClassTooLargeHeaders, fmt.Sprintf("more than %d bytes of headers", maxHeaderAnswer)
-	case !a.answered.Load(), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case !a.conn.written:
+		return ClassClosedBeforeWrite, "the endpoint closed the connection"
+	case !a.conn.answered, errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return ClassResetAfterWrite, "the connection ended without an answer"
 	default:
 		return ClassBadResponse, err.Error()

@@ -1,12 +1,11 @@
 package webhooks
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -77,33 +76,67 @@ func CheckMethod(method string) error {
 	}
 }
 
-// build makes the HTTP request. Its errors tell what is wrong with the
-// configuration, without any value of it.
-func (s *Sender) build(ctx context.Context, r *Request, now time.Time) (*http.Request, error) {
-	u, err := s.urls.of(r.URL)
+// target is where a request goes, as a URL says.
+type target struct {
+	url *url.URL
+	// address is host and port, key both with the scheme.
+	address, key string
+	// host and uri are what a request says.
+	host, uri string
+}
+
+func newTarget(raw string) (*target, error) {
+	u, err := ParseURL(raw)
 	if err != nil {
-		return nil, fmt.Errorf("url: %w", err)
+		return nil, err
 	}
-	if err := s.guard.checkScheme(u); err != nil {
-		return nil, fmt.Errorf("url: %w", err)
+	address := net.JoinHostPort(u.Hostname(), strconv.Itoa(int(portOf(u))))
+	return &target{url: u, address: address, key: u.Scheme + "://" + address, host: u.Host, uri: u.RequestURI()}, nil
+}
+
+// build appends the head of the request to b. Its errors tell what is wrong with the
+// configuration, without any value of it.
+func (s *Sender) build(b []byte, r *Request, now time.Time) (*target, []byte, error) {
+	t, err := s.targets.of(r.URL)
+	if err != nil {
+		return nil, nil, fmt.Errorf("url: %w", err)
+	}
+	if err := s.guard.checkScheme(t.url); err != nil {
+		return nil, nil, fmt.Errorf("url: %w", err)
 	}
 	if err := CheckMethod(r.Method); err != nil {
-		return nil, fmt.Errorf("method: %w", err)
+		return nil, nil, fmt.Errorf("method: %w", err)
 	}
 	if err := CheckHeaders(r.Headers); err != nil {
-		return nil, fmt.Errorf("headers: %w", err)
+		return nil, nil, fmt.Errorf("headers: %w", err)
 	}
 	timestamp := strconv.FormatInt(now.Unix(), 10)
 	signature, err := s.sign(r, timestamp)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
-	h := newHeader(usualHeaders + len(r.Headers))
-	h.set("Content-Type", encodeValue(orElse(r.ContentType, "application/octet-stream")))
-	h.set("User-Agent", s.userAgent)
+	method := orElse(r.Method, http.MethodPost)
+	h := header(append(b, method...))
+	h = append(h, ' ')
+	h = append(h, t.uri...)
+	h = append(h, " HTTP/1.1\r\n"...)
+	h.set("Host", t.host)
+	contentType, userAgent := encodeValue(orElse(r.ContentType, "application/octet-stream")), s.userAgent
 	for name, value := range r.Headers {
-		h.set(http.CanonicalHeaderKey(name), value)
+		switch name = http.CanonicalHeaderKey(name); name {
+		case "Content-Type":
+			contentType = value
+		case "User-Agent":
+			userAgent = value
+		default:
+			h.set(name, value)
+		}
+	}
+	h.set("User-Agent", userAgent)
+	h.set("Content-Type", contentType)
+	if len(r.Body) > 0 || method != http.MethodGet {
+		h.number("Content-Length", int64(len(r.Body)))
 	}
 	// Said outright, since an endpoint may compress if nothing forbids it.
 	h.set("Accept-Encoding", "identity")
@@ -111,15 +144,7 @@ func (s *Sender) build(ctx context.Context, r *Request, now time.Time) (*http.Re
 	h.set(HeaderTimestamp, timestamp)
 	h.set(HeaderSignature, signature)
 	r.Info.write(&h)
-
-	method := orElse(r.Method, http.MethodPost)
-	req := &http.Request{
-		Method: method, URL: u, Host: u.Host, Header: h.fields,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		ContentLength: int64(len(r.Body)),
-		Body:          newBody(method, r.Body),
-	}
-	return req.WithContext(ctx), nil
+	return t, append(h, "\r\n"...), nil
 }
 
 func (s *Sender) sign(r *Request, timestamp string) (string, error) {
@@ -137,34 +162,22 @@ func (s *Sender) sign(r *Request, timestamp string) (string, error) {
 	return sign(r.ID, timestamp, r.Body, keys)
 }
 
-// usualHeaders is how many headers of ours most requests have.
-const usualHeaders = 14
-
-// header is a [net/http.Header] whose values lie in one array. Names are written as they
-// are: ours are in lower case on the wire.
-type header struct {
-	fields http.Header
-	values []string
-}
-
-func newHeader(n int) header {
-	return header{fields: make(http.Header, n), values: make([]string, 0, n)}
-}
+// header is the head of a request. Names are written as they are: ours are in lower
+// case on the wire. Values must be fit for it: see [CheckHeaders] and encodeValue.
+type header []byte
 
 func (h *header) set(name, value string) {
-	h.values = append(h.values, value)
-	n := len(h.values)
-	h.fields[name] = h.values[n-1 : n : n]
+	*h = append(h.name(name), value...)
+	*h = append(*h, "\r\n"...)
 }
 
-// newBody hides the bytes from net/http's GetBody, so that it can never replay
-// them. A GET without a body would be replayed nevertheless, as being idempotent;
-// a reader that only turns out to be empty when it is read prevents that.
-func newBody(method string, body []byte) io.ReadCloser {
-	if len(body) == 0 && method != http.MethodGet {
-		return http.NoBody
-	}
-	return io.NopCloser(bytes.NewReader(body))
+func (h *header) number(name string, n int64) {
+	*h = strconv.AppendInt(h.name(name), n, 10)
+	*h = append(*h, "\r\n"...)
+}
+
+func (h *header) name(name string) header {
+	return append(append(*h, name...), ": "...)
 }
 
 func (i *Info) write(h *header) {
@@ -173,28 +186,29 @@ func (i *Info) write(h *header) {
 			h.set(name, encodeValue(value))
 		}
 	}
-	number := func(name string, n int32) {
+	count := func(name string, n int32) {
 		if n > 0 {
-			h.set(name, strconv.FormatInt(int64(n), 10))
+			h.number(name, int64(n))
 		}
 	}
 	instant := func(name string, t time.Time) {
 		if !t.IsZero() {
-			h.set(name, t.UTC().Format(time.RFC3339Nano))
+			*h = t.UTC().AppendFormat(h.name(name), time.RFC3339Nano)
+			*h = append(*h, "\r\n"...)
 		}
 	}
 	text("posthaste-queue", i.Queue)
 	text("posthaste-subscription", i.Subscription)
 	text("posthaste-kind", i.Kind)
 	text("posthaste-reference", i.Reference)
-	number("posthaste-attempt", i.Attempt)
-	number("posthaste-max-attempts", i.MaxAttempts)
+	count("posthaste-attempt", i.Attempt)
+	count("posthaste-max-attempts", i.MaxAttempts)
 	instant("posthaste-enqueued-at", i.EnqueuedAt)
 	text("posthaste-retry-reason", i.RetryReason)
-	number("posthaste-previous-status", i.PreviousStatus)
+	count("posthaste-previous-status", i.PreviousStatus)
 	text("posthaste-receipt", i.Receipt)
 	instant("posthaste-lease-deadline", i.LeaseDeadline)
-	number("webhook-hop", i.Hop+1)
+	count("webhook-hop", i.Hop+1)
 	if parent := childTraceparent(i.Traceparent); parent != "" {
 		h.set("traceparent", parent)
 	}

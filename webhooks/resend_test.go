@@ -15,8 +15,8 @@ import (
 const okay = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 // TestD11_ARequestThatWasWrittenIsNotSentAgain: the endpoint answers one request,
-// reads the next on the same connection whole, and then hangs up. net/http would
-// repeat it by itself if it were allowed to.
+// reads the next on the same connection whole, and then hangs up. Other clients repeat
+// it by themselves.
 func TestD11_ARequestThatWasWrittenIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "GET"} {
@@ -67,12 +67,12 @@ func (s stale) Write(p []byte) (int, error) {
 func newStaleSender(t *testing.T) (s *Sender, gone *atomic.Bool) {
 	t.Helper()
 	s, gone = newTestSender(t), new(atomic.Bool)
-	dial := s.transport.DialContext
+	dial := s.dial
 	var once sync.Once
-	s.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := dial(ctx, network, address)
+	s.dial = func(ctx context.Context, to *target) (net.Conn, error) {
+		c, err := dial(ctx, to)
 		if err == nil {
-			once.Do(func() { c.(*conn).Conn = stale{c.(*conn).Conn, gone} })
+			once.Do(func() { c = stale{c, gone} })
 		}
 		return c, err
 	}
@@ -126,10 +126,10 @@ func TestH07_ClosedBeforeWriteOnAFreshConnection(t *testing.T) {
 	s, gone := newStaleSender(t)
 	gone.Store(true)
 	var dials atomic.Int32
-	dial := s.transport.DialContext
-	s.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := s.dial
+	s.dial = func(ctx context.Context, to *target) (net.Conn, error) {
 		dials.Add(1)
-		return dial(ctx, network, address)
+		return dial(ctx, to)
 	}
 	want(t, s.Send(t.Context(), request(e.url)), Retryable, 0, ClassClosedBeforeWrite)
 	if n := dials.Load(); n != 1 {
@@ -207,11 +207,11 @@ func TestN10_ProxiesOfTheEnvironmentAreIgnored(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"} {
 		t.Setenv(name, "http://"+proxied.addr)
 	}
-	// A name, since net/http uses no proxy for loopback addresses. It is not resolved.
+	// A name, since proxies are not used for loopback addresses. It is not resolved.
 	s := newTestSender(t)
 	var dialled string
-	s.transport.DialContext = func(_ context.Context, _, address string) (net.Conn, error) {
-		dialled = address
+	s.dial = func(_ context.Context, to *target) (net.Conn, error) {
+		dialled = to.address
 		return nil, errTest
 	}
 	want(t, s.Send(t.Context(), request("http://posthaste.invalid/")), Retryable, 0, ClassUnreachable)

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -46,9 +45,12 @@ type SenderOptions struct {
 type Sender struct {
 	guard     *Guard
 	userAgent string
-	transport *http.Transport
-	urls      *memo[*url.URL]
+	pool      *pool
+	targets   *memo[*target]
 	keys      *memo[*key]
+	heads     sync.Pool // of *[]byte
+	// dial makes a connection; its context ends with the attempt.
+	dial func(ctx context.Context, t *target) (net.Conn, error)
 }
 
 // NewSender returns a sender.
@@ -61,35 +63,20 @@ func NewSender(o SenderOptions) *Sender {
 	if idle <= 0 {
 		idle = defaultIdlePerHost
 	}
-	d := newDialer(guard, o.RootCAs)
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
 	return &Sender{
 		guard:     guard,
-		userAgent: orElse(o.UserAgent, "posthaste"),
-		urls:      newMemo(ParseURL),
+		userAgent: encodeValue(orElse(o.UserAgent, "posthaste")),
+		pool:      newPool(idle),
+		targets:   newMemo(newTarget),
 		keys:      newMemo(newKey),
-		// Used without an http.Client, which would follow redirects and keep cookies.
-		transport: &http.Transport{
-			Proxy:                  nil, // the guard would see the proxy's address only
-			DialContext:            d.dialPlain,
-			DialTLSContext:         d.dialTLS,
-			DisableCompression:     true,
-			MaxIdleConns:           0, // bounded by host and by time
-			MaxIdleConnsPerHost:    idle,
-			IdleConnTimeout:        idleTime,
-			MaxResponseHeaderBytes: maxHeaderAnswer,
-			Protocols:              protocols,
-		},
+		heads:     sync.Pool{New: func() any { return new([]byte) }},
+		dial:      newDialer(guard, o.RootCAs).connect,
 	}
 }
 
-// Close closes idle connections. Attempts that are running are not touched.
-func (s *Sender) Close() { s.transport.CloseIdleConnections() }
-
-// errDeadline is the cause of an attempt's own deadline, which tells it from a
-// deadline or a cancellation of the caller's.
-var errDeadline = errors.New("attempt deadline")
+// Close closes idle connections. Attempts that are running are not touched; their
+// connections are closed when they end.
+func (s *Sender) Close() { s.pool.close() }
 
 // Send makes one attempt. If ctx ends before there is an answer, the verdict is
 // [Aborted], with the context's cause in the error; that an answer's body is still
@@ -100,35 +87,105 @@ func (s *Sender) Send(ctx context.Context, r Request) Result {
 		timeout = DefaultTimeout
 	}
 	started := time.Now()
-	a := &attempt{timeout: timeout, deadline: started.Add(timeout), mayDefer: r.Info.Receipt != ""}
-	ctx, cancel := context.WithDeadlineCause(ctx, a.deadline, errDeadline)
-	defer cancel()
-	result := s.send(ctx, cancel, a, &r, started)
+	a := &attempt{timeout: timeout, deadline: started.Add(timeout)}
+	result := s.send(ctx, a, &r, started)
 	result.StartedAt = started
 	return result
 }
 
-func (s *Sender) send(ctx context.Context, cancel func(), a *attempt, r *Request, started time.Time) Result {
-	req, err := s.build(a.context(ctx), r, started)
+func (s *Sender) send(ctx context.Context, a *attempt, r *Request, started time.Time) Result {
+	buf := s.heads.Get().(*[]byte)
+	defer s.heads.Put(buf)
+	t, head, err := s.build((*buf)[:0], r, started)
 	if err != nil {
 		return failure(Rejected, ClassInvalidRequest, err.Error(), time.Since(started))
 	}
-	resp, err := s.transport.RoundTrip(req)
-	if err != nil && a.reused.Load() && a.unsent() && ctx.Err() == nil {
-		// The endpoint closed an idle connection just as we took it. Not a byte was
-		// written, so this is still the first time that the request is sent.
-		req.Body = newBody(req.Method, r.Body)
-		resp, err = s.transport.RoundTrip(req)
+	if len(head)+len(r.Body) <= atOnce {
+		head = slices.Grow(head, len(r.Body)) // they are written together
 	}
+	*buf = head
+	resp, release, err := s.roundTrip(ctx, a, t, head, r.Body)
 	if err != nil {
 		verdict, class, text := a.explain(ctx, err)
 		return failure(verdict, class, text, time.Since(started))
 	}
-
-	result := answer(resp, a.mayDefer)
+	result := answer(resp, r.Info.Receipt != "")
 	result.Duration = time.Since(started)
-	result.Response = drain(resp, cancel)
+	whole := false
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		a.conn.SetReadDeadline(earlier(a.deadline, time.Now().Add(drainTime)))
+		if ctx.Err() != nil { // and has moved the deadline before we did
+			a.conn.SetDeadline(past)
+		}
+		result.Response, whole = drain(resp.Body)
+	}
+	release(whole && !resp.Close)
 	return result
+}
+
+// past is a deadline that ends what waits.
+var past = time.Unix(1, 0)
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// roundTrip sends the request on an idle connection or a new one, and reads the head of the
+// answer. release must be called then, and told whether the answer was read to its end.
+//
+// An endpoint may close an idle connection just as we take it. If not a byte of the request
+// was written to it, the next one is tried: it is still the first time that it is sent.
+func (s *Sender) roundTrip(ctx context.Context, a *attempt, t *target, head, body []byte) (resp *http.Response, release func(whole bool), err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		c, err := s.connect(ctx, a, t)
+		if err != nil {
+			return nil, nil, err
+		}
+		a.conn = c
+		stop := context.AfterFunc(ctx, func() { c.SetDeadline(past) })
+		resp, err := c.exchange(head, body)
+		if err == nil {
+			return resp, func(whole bool) {
+				// In this order: a connection that may yet be cancelled is of no use to others.
+				if untouched := stop(); c.done(whole) && untouched {
+					s.pool.put(t.key, c)
+				} else {
+					c.Close()
+				}
+			}, nil
+		}
+		stop()
+		c.Close()
+		if c.written || !c.used || ctx.Err() != nil || !time.Now().Before(a.deadline) {
+			return nil, nil, err
+		}
+	}
+}
+
+// connect returns a connection whose deadline is the attempt's.
+func (s *Sender) connect(ctx context.Context, a *attempt, t *target) (*conn, error) {
+	for c := s.pool.get(t.key); c != nil; c = s.pool.get(t.key) {
+		c.SetDeadline(a.deadline)
+		if c.quiet() {
+			return c, nil
+		}
+		c.Close()
+	}
+	a.conn = nil
+	ctx, cancel := context.WithDeadline(ctx, a.deadline)
+	defer cancel()
+	nc, err := s.dial(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	nc.SetDeadline(a.deadline)
+	return newConn(nc), nil
 }
 
 // answer judges the status line and the headers.
@@ -150,76 +207,27 @@ func answer(resp *http.Response, mayDefer bool) Result {
 	return result
 }
 
-// drain reads what may be read of a body and returns its head. Errors are left
-// alone: the verdict is settled, and a connection that is not read to its end is
-// closed.
-func drain(resp *http.Response, cancel func()) []byte {
-	defer resp.Body.Close()
-	switch {
-	case resp.Body == http.NoBody:
-		return nil
-	case resp.StatusCode == http.StatusSwitchingProtocols:
-		return nil // the body would be the connection, and no cancel ends a read of it
+// drain reads what may be read of a body, and returns its head and whether that was
+// all of it. Errors are left alone: the verdict is settled. The body is not closed,
+// which would read it to its end, but its connection is.
+func drain(body io.Reader) (head []byte, whole bool) {
+	if body == http.NoBody {
+		return nil, true
 	}
-	timer := time.AfterFunc(drainTime, cancel)
-	defer timer.Stop()
-	var head bytes.Buffer
-	if n, err := head.ReadFrom(io.LimitReader(resp.Body, MaxResponse)); err == nil && n == MaxResponse {
-		// One byte more than allowed: only the read after the last byte meets the end.
-		io.CopyN(io.Discard, resp.Body, maxDrain-MaxResponse+1)
+	var buf bytes.Buffer
+	// One byte more than allowed: only the read after the last byte meets the end.
+	rest := &io.LimitedReader{R: body, N: maxDrain + 1}
+	_, err := buf.ReadFrom(io.LimitReader(rest, MaxResponse))
+	if err == nil {
+		_, err = io.Copy(io.Discard, rest)
 	}
-	return head.Bytes()
+	return buf.Bytes(), err == nil && rest.N > 0
 }
 
-// attempt is what is watched of one request on its way.
+// attempt is what is known of one request on its way.
 type attempt struct {
 	timeout  time.Duration
 	deadline time.Time
-	mayDefer bool
-
-	handshaking atomic.Bool
-	reused      atomic.Bool
-	answered    atomic.Bool
-	// conn carries the request, and before is its count of writes at that moment.
-	conn   atomic.Pointer[conn]
-	before atomic.Int64
-}
-
-type attemptKey struct{}
-
-// context lets the attempt be found from within net/http, which hands to a dial the
-// values of the request's context, and nothing else of it.
-func (a *attempt) context(ctx context.Context) context.Context {
-	ctx = context.WithValue(ctx, attemptKey{}, a)
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { // also when net/http or Send tries a second connection
-			a.conn.Store(nil)
-			a.handshaking.Store(false)
-			a.answered.Store(false)
-		},
-		GotConn: func(info httptrace.GotConnInfo) {
-			if c, ok := info.Conn.(*conn); ok {
-				a.before.Store(c.writes.Load())
-				a.reused.Store(info.Reused)
-				a.conn.Store(c)
-			}
-		},
-		GotFirstResponseByte: func() { a.answered.Store(true) },
-	})
-}
-
-func attemptOf(ctx context.Context) *attempt {
-	a, _ := ctx.Value(attemptKey{}).(*attempt)
-	return a
-}
-
-// unsent says whether it is certain that no byte of the request was, or will be,
-// written to the connection that it was given.
-func (a *attempt) unsent() bool {
-	c := a.conn.Load()
-	if c == nil {
-		return false
-	}
-	c.Close() // net/http has, after an error; to be certain that no write follows
-	return c.writes.Load() == a.before.Load()
+	// conn carries the request, nil before there is one.
+	conn *conn
 }

@@ -63,7 +63,7 @@ func TestN11_CertificatesAreVerified(t *testing.T) {
 	s := newTrustingSender(t, server)
 	d := newDialer(s.guard, server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs)
 	d.resolver = names{"example.com": {"127.0.0.1"}, "other.test": {"127.0.0.1"}}
-	s.transport.DialTLSContext = d.dialTLS
+	s.dial = d.connect
 	want(t, s.Send(t.Context(), request("https://example.com:"+port+"/")), Delivered, 200, "")
 	want(t, s.Send(t.Context(), request("https://other.test:"+port+"/")), Retryable, 0, ClassTLS)
 }
