@@ -19,6 +19,8 @@ type broker struct {
 
 	mu     sync.Mutex
 	leases int
+	// delay is how long each lease takes.
+	delay time.Duration
 	// Asked before each call; an error is answered, and nothing done.
 	refuseLease  func() error
 	refuseSettle func() error
@@ -81,7 +83,9 @@ func (b *broker) Lease(ctx context.Context, p queue.LeaseParams) (queue.LeaseRep
 	}
 	b.mu.Lock()
 	b.leases++
+	delay := b.delay
 	b.mu.Unlock()
+	<-time.After(delay)
 	reply, err := b.Broker.Lease(ctx, p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,6 +117,13 @@ func (b *broker) lateLease(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.late = f
+}
+
+// slow makes each lease take so long.
+func (b *broker) slow(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.delay = d
 }
 
 func (b *broker) leaseCalls() int {

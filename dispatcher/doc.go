@@ -5,8 +5,11 @@
 // subscription is active, whether one of its requests may start, whether its breaker
 // is closed and whether the process has room, and only then leases. So an endpoint
 // that is down, slow or throttled costs its items nothing: they stay on the queue, ready.
-// A lane leases no more than it can start at once, since a lease's clock runs while
-// an item waits.
+// A lease's clock runs while an item waits, so a lane leases what it can start at once.
+// Only from endpoints that are quicker than the store it leases a few more: as many as
+// end while the store is asked, since requests would otherwise stand still that long
+// each time. Such an item waits about as long as one call of the store takes. After a
+// quarter of a second it is given back, as when the gate closes.
 //
 // # What is promised
 //

@@ -29,6 +29,7 @@ type lane struct {
 	// sub is replaced, never changed: pushes hold it.
 	sub         *revision
 	inFlight    int
+	ahead       ahead
 	breaker     *breaker
 	pausedUntil time.Time
 	lastError   string
@@ -87,7 +88,7 @@ func (l *lane) nudge() {
 func (l *lane) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait, want, until := l.open(ctx)
-		if want == 0 {
+		if want == (demand{}) {
 			l.sleep(ctx, until)
 			continue
 		}
@@ -95,133 +96,82 @@ func (l *lane) run(ctx context.Context) {
 		l.shut()
 		l.heed(ctx, err)
 	}
+	l.mu.Lock()
+	rest := l.ahead.drop()
+	l.mu.Unlock()
+	l.giveBack(rest)
 }
+
+// demand is what a lane leases: items whose requests start at once, and others that
+// wait for those to end.
+type demand struct{ start, ahead int }
+
+func (w demand) all() int { return w.start + w.ahead }
 
 // gate says how many requests may start now, and if none, when to ask again; zero
-// is when something changes. l.mu is held.
-func (l *lane) gate(now time.Time) (want int, until time.Time) {
+// is when something changes. healthy says that nothing but the number of requests
+// keeps more from starting. l.mu is held.
+func (l *lane) gate(now time.Time) (want int, healthy bool, until time.Time) {
 	switch {
 	case l.sub.State() != subscriptions.Active:
-		return 0, time.Time{}
+		return 0, false, time.Time{}
 	case now.Before(l.pausedUntil):
-		return 0, l.pausedUntil
+		return 0, false, l.pausedUntil
 	}
 	room, until := l.breaker.room(now)
-	return max(0, min(room, l.sub.MaxInFlight-l.inFlight)), until
+	return max(0, min(room, l.sub.MaxInFlight-l.inFlight)), room == unlimitedRoom, until
 }
 
-// open asks the gate, and makes the context that ends when the gate closes.
-func (l *lane) open(ctx context.Context) (wait context.Context, want int, until time.Time) {
+// demand says what to lease now, and if nothing, when to ask again. l.mu is held.
+func (l *lane) demand(now time.Time) (want demand, until time.Time) {
+	start, healthy, until := l.gate(now)
+	if !healthy {
+		return demand{start: start}, until
+	}
+	return demand{start, l.ahead.more(l.sub.MaxInFlight)}, l.ahead.until()
+}
+
+// open gives back what was leased ahead if the gate closed or opens too late, asks what
+// to lease, and makes the context that ends when the gate closes.
+func (l *lane) open(ctx context.Context) (wait context.Context, want demand, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	want, until = l.gate(time.Now())
-	if want > 0 {
+	now := time.Now()
+	l.advance(now)
+	if _, healthy, _ := l.gate(now); healthy {
+		l.giveBack(l.ahead.stale(now))
+	} else {
+		l.giveBack(l.ahead.drop())
+	}
+	want, until = l.demand(now)
+	if want != (demand{}) {
 		wait, l.interrupt = context.WithCancel(ctx)
 	}
 	return wait, want, until
 }
 
+// advance starts what was leased ahead, as far as the gate allows. l.mu is held.
+func (l *lane) advance(now time.Time) {
+	for {
+		if want, _, _ := l.gate(now); want == 0 {
+			return
+		}
+		it, ok := l.ahead.next()
+		if !ok {
+			return
+		}
+		if !l.begin(it, now) {
+			l.giveBack([]leased{it})
+		}
+	}
+}
+
+// shut forgets the context.
 func (l *lane) shut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.interrupt()
 	l.interrupt = nil
-}
-
-// fetch leases up to want items and starts them. wait ends when the gate closes,
-// ctx when the lane does.
-//
-// Where the process is full, the lane stands in line for slots and looks at once
-// for items to put into them. Otherwise it waits for items without holding slots,
-// and takes them when it sees how many came: in the rare case that others were
-// quicker, what cannot start goes back to its place. After a look that found nothing
-// the lane waits even if the process is full, for else it would stand in line again and again.
-func (l *lane) fetch(ctx, wait context.Context, want int) error {
-	s := l.d.slots
-	room := s.room(&l.holder, want)
-	if room.n == 0 {
-		granted := s.wait(wait, &l.holder, want)
-		if granted.n == 0 {
-			return wait.Err()
-		}
-		reply, received, err := l.lease(wait, granted, 0)
-		spare := granted
-		for _, it := range reply.Items {
-			spare.n--
-			spare.bytes -= it.Size()
-		}
-		s.put(&l.holder, spare.n, spare.bytes)
-		var refused []queue.Receipt
-		for _, it := range reply.Items {
-			if !l.start(ctx, &it, reply.Now, received) {
-				refused = append(refused, it.Receipt())
-			}
-		}
-		l.giveBack(refused)
-		if err != nil || len(reply.Items) > 0 {
-			return err
-		}
-		room = grant{n: 1, bytes: 1}
-	}
-	reply, received, err := l.lease(wait, room, leaseWait)
-	var refused []queue.Receipt
-	for _, it := range reply.Items {
-		if !s.take(&l.holder, it.Size()) || !l.start(ctx, &it, reply.Now, received) {
-			refused = append(refused, it.Receipt())
-		}
-	}
-	l.giveBack(refused)
-	return err
-}
-
-func (l *lane) lease(ctx context.Context, g grant, wait time.Duration) (queue.LeaseReply, time.Time, error) {
-	l.mu.Lock()
-	limitInForce := l.sub.Retry.MaxAttempts
-	l.mu.Unlock()
-	reply, err := l.d.broker.Lease(ctx, queue.LeaseParams{
-		Namespace: l.key.Namespace, Queue: l.queue,
-		Limit: min(g.n, maxLease), MaxBytes: g.bytes, TTL: leaseTTL, Wait: wait,
-		Owner: l.d.owner, Push: true, MaxAttempts: limitInForce,
-	})
-	return reply, time.Now(), err
-}
-
-// start runs a push of an item for which a slot was taken. If the gate closed or ctx
-// ended since the lease was asked for, it gives the slot back and says no.
-func (l *lane) start(ctx context.Context, it *queue.Item, now, received time.Time) bool {
-	l.mu.Lock()
-	want, _ := l.gate(time.Now())
-	var report func(health)
-	ok := want > 0 && ctx.Err() == nil
-	if ok {
-		report, ok = l.breaker.begin(time.Now())
-	}
-	if ok {
-		l.inFlight++
-	}
-	sub := l.sub
-	l.mu.Unlock()
-	if !ok {
-		l.d.slots.put(&l.holder, 1, it.Size())
-		return false
-	}
-	l.d.start(&push{
-		lane: l, sub: sub, item: it, report: report,
-		leasedAt: now, received: received,
-	})
-	return true
-}
-
-// giveBack releases items that could not start, to their places and uncounted.
-func (l *lane) giveBack(receipts []queue.Receipt) {
-	if len(receipts) == 0 {
-		return
-	}
-	l.d.background(func(ctx context.Context) {
-		if err := l.d.release(ctx, l.key.Namespace, receipts); err != nil {
-			l.log.Warn("items not given back; their leases lapse", "items", len(receipts), "error", err)
-		}
-	})
 }
 
 // ended takes note of a push that has its result: the place is free before the
@@ -232,6 +182,7 @@ func (l *lane) ended(p *push, res *webhooks.Result, dec decision) {
 	defer l.mu.Unlock()
 	l.inFlight--
 	now := time.Now()
+	l.ahead.pushed(now.Sub(p.started))
 	if res.Verdict != webhooks.Delivered && res.Verdict != webhooks.Aborted {
 		l.lastError, l.lastErrorAt = res.Error, now
 	}
@@ -239,11 +190,14 @@ func (l *lane) ended(p *push, res *webhooks.Result, dec decision) {
 	if until := now.Add(dec.pause); dec.pause > 0 && until.After(l.pausedUntil) && p.sub.URL == l.sub.URL {
 		l.pausedUntil = until
 	}
-	if want, _ := l.gate(now); want == 0 {
+	if want, _, _ := l.gate(now); want == 0 {
 		l.look()
 		return
 	}
-	l.nudge()
+	l.advance(now)
+	if want, _ := l.demand(now); want != (demand{}) {
+		l.nudge()
+	}
 }
 
 // sleep waits for a change, or until then.

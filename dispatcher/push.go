@@ -30,9 +30,11 @@ type push struct {
 	sub    *revision
 	item   *queue.Item
 	report func(health)
-	// leasedAt is the store's time of the lease, received ours of its answer.
+	// leasedAt is the store's time of the lease, received ours of its answer, and
+	// started when a worker got it.
 	leasedAt time.Time
 	received time.Time
+	started  time.Time
 
 	mu sync.Mutex
 	// cancel is the worker's, nil before and after the push.

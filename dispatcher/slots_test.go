@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/subscriptions"
@@ -77,16 +76,35 @@ func TestSlots_WaitEndsWithItsContext(t *testing.T) {
 
 func TestLane_GivesTheSlotBackIfTheGateClosed(t *testing.T) {
 	t.Parallel()
-	d := New(Options{})
+	settled := make(settles, 1)
+	d := New(Options{Broker: settled})
 	l := newLane(d, &subscriptions.Subscription{Paused: true, MaxInFlight: 1}, nil)
 	it := &queue.Item{Content: queue.Content{Payload: make([]byte, 10)}}
 	d.slots.take(&l.holder, it.Size())
-	if l.start(t.Context(), it, time.Now(), time.Now()) {
-		t.Error("started although the subscription is paused")
-	}
+	l.admit(t.Context(), []leased{{item: it}})
 	if d.slots.used != 0 || d.slots.bytes != 0 || l.holder.held != 0 || l.inFlight != 0 {
 		t.Errorf("%d slots and %d bytes are used, %d in flight", d.slots.used, d.slots.bytes, l.inFlight)
 	}
+	if entry := (<-settled)[0]; entry.Outcome != queue.Release || entry.Receipt != it.Receipt() {
+		t.Errorf("settled by %+v, want the item released", entry)
+	}
+	d.pushes.Wait()
+}
+
+// settles is a broker that only settles.
+type settles chan []queue.SettleEntry
+
+func (s settles) Settle(_ context.Context, call queue.SettleCall) ([]queue.Settled, error) {
+	s <- call.Entries
+	return make([]queue.Settled, len(call.Entries)), nil
+}
+
+func (s settles) Lease(context.Context, queue.LeaseParams) (queue.LeaseReply, error) {
+	return queue.LeaseReply{}, queue.ErrShuttingDown
+}
+
+func (s settles) Extend(context.Context, queue.Namespace, string, []queue.ExtendEntry) ([]queue.Extended, error) {
+	return nil, queue.ErrShuttingDown
 }
 
 func TestC16_SlotsBoundBytes(t *testing.T) {

@@ -1,0 +1,89 @@
+package dispatcher
+
+import (
+	"testing"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+func TestAhead_TargetIsWhatEndsDuringALease(t *testing.T) {
+	t.Parallel()
+	const window = 16
+	tests := map[string]struct {
+		lease, push time.Duration
+		want        int
+	}{
+		"endpoint as quick as the store": {time.Millisecond, time.Millisecond, 16},
+		"endpoint quicker":               {3 * time.Millisecond, time.Millisecond, 48},
+		"endpoint much quicker":          {time.Second, time.Millisecond, aheadWindows * window},
+		"endpoint four times slower":     {time.Millisecond, 4 * time.Millisecond, 4},
+		"endpoint slow":                  {time.Millisecond, 20 * time.Millisecond, 0},
+		"endpoint very slow":             {time.Minute, time.Hour, 0},
+		"store slow":                     {time.Minute, time.Second, 2}, // not for a minute
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var a ahead
+			a.pushed(tt.push)
+			if n := a.more(window); n != 0 {
+				t.Errorf("%d ahead before a lease was seen", n)
+			}
+			a.asked(window, window, tt.lease)
+			if n := a.target(window); n != tt.want {
+				t.Errorf("target %d, want %d", n, tt.want)
+			}
+			if n := a.more(window); n != 2*tt.want {
+				t.Errorf("asks for %d, want twice the target", n)
+			}
+			a.asked(window, window-1, 0)
+			if n := a.more(window); n != 0 {
+				t.Errorf("%d ahead of a queue that ran dry", n)
+			}
+		})
+	}
+}
+
+func TestAhead_AsksWhenWhatIsLeftEndsMeanwhile(t *testing.T) {
+	t.Parallel()
+	var a ahead
+	a.pushed(time.Millisecond)
+	a.asked(16, 16, time.Millisecond)
+	for range 17 {
+		a.add(leased{})
+	}
+	if n := a.more(16); n != 0 {
+		t.Errorf("asks for %d with more than a target left", n)
+	}
+	a.next()
+	if n := a.more(16); n != 16 {
+		t.Errorf("asks for %d, want it filled up to two targets", n)
+	}
+}
+
+func TestAhead_ItemsLeaveInOrderOrTogether(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	a := ahead{backlog: true}
+	var items [3]queue.Item
+	for i := range items {
+		a.add(leased{item: &items[i], received: began.Add(time.Duration(i) * time.Second)})
+	}
+	if it, ok := a.next(); !ok || it.item != &items[0] {
+		t.Error("want the first")
+	}
+	at := a.until()
+	if want := began.Add(time.Second + aheadStay); !at.Equal(want) {
+		t.Errorf("until %v, want %v", at, want)
+	}
+	if back := a.stale(at.Add(-1)); back != nil {
+		t.Errorf("%d given back too early", len(back))
+	}
+	if back := a.stale(at); len(back) != 2 || back[0].item != &items[1] || a.backlog {
+		t.Errorf("%d given back, want all, and no more asked for", len(back))
+	}
+	if _, ok := a.next(); ok || !a.until().IsZero() || a.stale(at.Add(time.Hour)) != nil {
+		t.Error("something is left")
+	}
+}
