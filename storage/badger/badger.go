@@ -163,15 +163,21 @@ func (s *Store) Close() error {
 	return errors.Join(s.disk.close(s.Err() == nil), s.lock.release())
 }
 
-func badgerOptions(o Options, logger badger.Logger) badger.Options {
+// valueThreshold is from where on Badger puts a value into its value log; more than
+// this it does not allow.
+const valueThreshold = 1 << 20
+
+func badgerOptions(o Options) badger.Options {
 	return badger.DefaultOptions(filepath.Clean(o.Dir)).
-		WithLogger(logger).
-		WithSyncWrites(!o.UnsafeNoSync).
+		WithLogger(bridge{o.Log}).
+		// Badger would flush two logs for each commit, and one of them is always empty.
+		// We flush the other one ourselves.
+		WithSyncWrites(false).
 		// One goroutine writes, so there is nothing to conflict with.
 		WithDetectConflicts(false).
 		WithNumVersionsToKeep(1).
-		// Every value stays out of the value log, whose syncs Badger does not answer for.
-		WithValueThreshold(1 << 20).
+		// Every value stays out of the value log, which nobody flushes.
+		WithValueThreshold(valueThreshold).
 		WithValueLogFileSize(1 << 20).
 		WithChecksumVerificationMode(options.OnTableAndBlockRead).
 		// Each table that waits to be written costs as much again.

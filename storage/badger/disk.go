@@ -3,6 +3,7 @@ package badger
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -14,10 +15,10 @@ import (
 
 // disk is a [resident.Disk] on Badger.
 type disk struct {
-	db   *badger.DB
-	log  *bridge
-	high *highWater
-	wake chan struct{} // holds one: there is something to commit
+	db      *badger.DB
+	flusher *flusher // nil: the kernel writes when it likes
+	high    *highWater
+	wake    chan struct{} // holds one: there is something to commit
 	// maxBytes and maxWrites bound what gathers in a commit; a group that is larger has
 	// one to itself.
 	maxBytes, maxWrites int
@@ -65,12 +66,19 @@ func openDisk(o Options) (*disk, error) {
 		return nil, errors.Join(err, high.close())
 	}
 	found := keepEvidence(o.Dir, o.Log)
-	logger := &bridge{log: o.Log}
-	db, err := badger.OpenManaged(badgerOptions(o, logger))
+	if err := tidyLogs(o.Dir); err != nil {
+		return nil, errors.Join(err, high.close())
+	}
+	db, err := badger.OpenManaged(badgerOptions(o))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open badger: %w", err), high.close())
 	}
-	d := &disk{db: db, log: logger, high: high, wake: make(chan struct{}, 1)}
+	d := &disk{db: db, high: high, wake: make(chan struct{}, 1)}
+	if !o.UnsafeNoSync {
+		if d.flusher, err = openFlusher(o.Dir); err != nil {
+			return nil, errors.Join(err, d.abort())
+		}
+	}
 	// Badger bounds a transaction's writes too, at one for 96 bytes.
 	d.maxBytes = o.transactionBytes() * 2 / 3
 	d.maxWrites = o.transactionBytes() / 200
@@ -178,6 +186,8 @@ func (d *disk) run(failed func(error)) {
 		for g := d.take(); g != nil; g = d.take() {
 			err := d.commit(g)
 			d.done(g, err)
+			// Who waited for it often has more to write, which then shares the next commit.
+			runtime.Gosched()
 			if err != nil {
 				failed(err)
 				d.refuse(err)
@@ -205,9 +215,12 @@ func (d *disk) commit(g *gathering) error {
 	for i := range g.writes {
 		w := &g.writes[i]
 		var err error
-		if w.Delete {
+		switch {
+		case w.Delete:
 			err = txn.Delete(w.Key)
-		} else {
+		case len(w.Value) >= valueThreshold:
+			err = errors.New("a value is so large that it would not be in the log that is flushed")
+		default:
 			err = txn.SetEntry(badger.NewEntry(w.Key, w.Value))
 		}
 		if err != nil {
@@ -221,7 +234,7 @@ func (d *disk) commit(g *gathering) error {
 	if err := txn.CommitAt(g.number, nil); err != nil {
 		return fmt.Errorf("write commit %d: %w", g.number, err)
 	}
-	if err := d.log.err(); err != nil {
+	if err := d.flusher.flush(); err != nil {
 		return fmt.Errorf("write commit %d: %w", g.number, err)
 	}
 	if err := d.high.set(l); err != nil {
@@ -289,5 +302,5 @@ func (d *disk) abort() error {
 	if err != nil {
 		err = fmt.Errorf("close badger: %w", err)
 	}
-	return errors.Join(err, d.high.close())
+	return errors.Join(err, d.flusher.close(), d.high.close())
 }

@@ -24,7 +24,7 @@ const foundSuffix = ".found"
 // for a copy is no reason not to start.
 func keepEvidence(dir string, log *slog.Logger) evidence {
 	var e evidence
-	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	logs, err := filepath.Glob(filepath.Join(dir, "*"+logSuffix))
 	for _, name := range logs {
 		to := name + foundSuffix
 		if err = copySparse(name, to); errors.Is(err, fs.ErrExist) {

@@ -1,7 +1,6 @@
 package badger
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/posthaste-io/posthaste/queue"
@@ -14,13 +13,22 @@ func Small(o Options) Options {
 	return o
 }
 
+// Sized makes a store whose tables and logs have that many bytes or so: 8 MB at
+// least, for values of ours.
+func Sized(o Options, bytes int64) Options {
+	o.tableSize = bytes
+	return o
+}
+
 // Commits is how many the store has made since it was opened anew.
 func Commits(s *Store) uint64 { return s.disk.durable.Load() }
 
 // Break makes the next commit fail, as a refused sync does.
-func Break(s *Store) {
-	err := errors.New("sync: input/output error")
-	s.disk.log.failure.Store(&err)
+func Break(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.disk.flusher.close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Spoil overwrites the content of an item that nobody touched with one that does

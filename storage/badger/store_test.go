@@ -219,7 +219,7 @@ func TestB04_FailedCommitEndsTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	produce(t, s)
-	badger.Break(s)
+	badger.Break(t, s)
 	item := queue.NewItem{ID: queue.NewID(), Queue: testQueue}
 	if _, err := s.Produce(t.Context(), []queue.ProduceGroup{{Items: []queue.NewItem{item}}}); !errors.Is(err, queue.ErrUnknownOutcome) {
 		t.Errorf("the call that met it: got %v, want %v", err, queue.ErrUnknownOutcome)
