@@ -215,11 +215,11 @@ func (d *Dispatcher) tell(p *push, res *webhooks.Result, dec decision, settled q
 		slog.Int("attempt", int(p.item.Deliveries)),
 		slog.Int("status", res.Status),
 		slog.String("verdict", res.Verdict.String()),
-		slog.Duration("duration", res.Duration),
+		slog.String("duration", res.Duration.Round(time.Microsecond).String()),
 		slog.String("next", next),
 	)
 	if dec.outcome != queue.Complete && next != queue.Bury.String() {
-		attrs = append(attrs, slog.Duration("retry_in", dec.delay))
+		attrs = append(attrs, slog.String("retry_in", dec.delay.String()))
 	}
 	if res.Error != "" {
 		attrs = append(attrs, slog.String("error", res.Error))

@@ -137,7 +137,7 @@ func TestDispatcher_WritesOneLineAndOneRecordPerPush(t *testing.T) {
 		}
 		for key, want := range map[string]any{
 			"queue": "orders", "subscription": "sub", "item_id": id.String(), "attempt": 1.0, "status": 503.0,
-			"verdict": "retryable", "next": "retry", "retry_in": float64(2750 * time.Millisecond), "error": rec.Error,
+			"verdict": "retryable", "next": "retry", "retry_in": "2.75s", "error": rec.Error,
 		} {
 			if lines[0][key] != want {
 				t.Errorf("%s is %v, want %v", key, lines[0][key], want)

@@ -139,6 +139,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := b.measure(ctx, groups.MatchString); err != nil {
 		return err
 	}
+	if len(b.sheet.rows) == 0 {
+		return fmt.Errorf("-only %s -stores %s: nothing is measured", *only, *names)
+	}
 	if err := b.sheet.print(out); err != nil {
 		return err
 	}
