@@ -43,15 +43,15 @@ func blend(mean *time.Duration, d time.Duration) {
 	*mean += (d - *mean) / 8
 }
 
-// asked takes note of a lease that was to bring so many items.
-func (a *ahead) asked(want, got int, took time.Duration) {
+// leaseTook takes note of a lease that was to bring so many items.
+func (a *ahead) leaseTook(want, got int, took time.Duration) {
 	if a.backlog = got >= want; a.backlog {
 		blend(&a.lease, took) // one that waited for items tells nothing about the store
 	}
 }
 
-// pushed takes note of a request that has ended.
-func (a *ahead) pushed(took time.Duration) { blend(&a.push, took) }
+// pushTook takes note of a request that has ended.
+func (a *ahead) pushTook(took time.Duration) { blend(&a.push, took) }
 
 // target is how many items end while one lease is asked for, if window of them run.
 func (a *ahead) target(window int) int {
@@ -65,9 +65,9 @@ func (a *ahead) target(window int) int {
 	return int(time.Duration(window) * lease / a.push)
 }
 
-// more is how many to lease now beside those that can start: twice as many as end
+// shortfall is how many to lease now beside those that can start: twice as many as end
 // meanwhile, when that is what is left, so that not each request costs a call.
-func (a *ahead) more(window int) int {
+func (a *ahead) shortfall(window int) int {
 	n := a.target(window)
 	if len(a.items) > n {
 		return 0
@@ -88,27 +88,19 @@ func (a *ahead) next() (it leased, ok bool) {
 	return it, true
 }
 
-// stale takes all items out if the oldest has waited too long: the endpoint is slower
+// takeStale takes all items out if the oldest has waited too long: the endpoint is slower
 // than it was, and who else may lease here should have them.
-func (a *ahead) stale(now time.Time) []leased {
+func (a *ahead) takeStale(now time.Time) []leased {
 	if len(a.items) == 0 || now.Sub(a.items[0].received) < aheadStay {
 		return nil
 	}
-	return a.drop()
+	return a.takeAll()
 }
 
-// drop takes all items out, and asks for no more until a lease was full again.
-func (a *ahead) drop() []leased {
+// takeAll takes all items out, and asks for no more until a lease was full again.
+func (a *ahead) takeAll() []leased {
 	items := a.items
 	a.items = nil
 	a.backlog = false
 	return items
-}
-
-// until is when the oldest item has waited too long, zero if there is none.
-func (a *ahead) until() time.Time {
-	if len(a.items) == 0 {
-		return time.Time{}
-	}
-	return a.items[0].received.Add(aheadStay)
 }

@@ -26,19 +26,19 @@ func TestAhead_TargetIsWhatEndsDuringALease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var a ahead
-			a.pushed(tt.push)
-			if n := a.more(window); n != 0 {
+			a.pushTook(tt.push)
+			if n := a.shortfall(window); n != 0 {
 				t.Errorf("%d ahead before a lease was seen", n)
 			}
-			a.asked(window, window, tt.lease)
+			a.leaseTook(window, window, tt.lease)
 			if n := a.target(window); n != tt.want {
 				t.Errorf("target %d, want %d", n, tt.want)
 			}
-			if n := a.more(window); n != 2*tt.want {
+			if n := a.shortfall(window); n != 2*tt.want {
 				t.Errorf("asks for %d, want twice the target", n)
 			}
-			a.asked(window, window-1, 0)
-			if n := a.more(window); n != 0 {
+			a.leaseTook(window, window-1, 0)
+			if n := a.shortfall(window); n != 0 {
 				t.Errorf("%d ahead of a queue that ran dry", n)
 			}
 		})
@@ -48,16 +48,16 @@ func TestAhead_TargetIsWhatEndsDuringALease(t *testing.T) {
 func TestAhead_AsksWhenWhatIsLeftEndsMeanwhile(t *testing.T) {
 	t.Parallel()
 	var a ahead
-	a.pushed(time.Millisecond)
-	a.asked(16, 16, time.Millisecond)
+	a.pushTook(time.Millisecond)
+	a.leaseTook(16, 16, time.Millisecond)
 	for range 17 {
 		a.add(leased{})
 	}
-	if n := a.more(16); n != 0 {
+	if n := a.shortfall(16); n != 0 {
 		t.Errorf("asks for %d with more than a target left", n)
 	}
 	a.next()
-	if n := a.more(16); n != 16 {
+	if n := a.shortfall(16); n != 16 {
 		t.Errorf("asks for %d, want it filled up to two targets", n)
 	}
 }
@@ -73,17 +73,14 @@ func TestAhead_ItemsLeaveInOrderOrTogether(t *testing.T) {
 	if it, ok := a.next(); !ok || it.item != &items[0] {
 		t.Error("want the first")
 	}
-	at := a.until()
-	if want := began.Add(time.Second + aheadStay); !at.Equal(want) {
-		t.Errorf("until %v, want %v", at, want)
-	}
-	if back := a.stale(at.Add(-1)); back != nil {
+	at := began.Add(time.Second + aheadStay)
+	if back := a.takeStale(at.Add(-1)); back != nil {
 		t.Errorf("%d given back too early", len(back))
 	}
-	if back := a.stale(at); len(back) != 2 || back[0].item != &items[1] || a.backlog {
+	if back := a.takeStale(at); len(back) != 2 || back[0].item != &items[1] || a.backlog {
 		t.Errorf("%d given back, want all, and no more asked for", len(back))
 	}
-	if _, ok := a.next(); ok || !a.until().IsZero() || a.stale(at.Add(time.Hour)) != nil {
+	if _, ok := a.next(); ok || a.takeStale(at.Add(time.Hour)) != nil {
 		t.Error("something is left")
 	}
 }

@@ -301,7 +301,7 @@ func (d *Dispatcher) keep(ctx context.Context, sub *subscriptions.Subscription) 
 		d.end(l) // deleted and made anew for another queue before we looked
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	l = newLane(d, sub, cancel)
+	l = newLane(d, sub, ctx.Done(), cancel)
 	d.lanes[l.key] = l
 	d.laneRun.Go(func() {
 		defer cancel()

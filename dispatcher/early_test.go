@@ -98,6 +98,98 @@ func TestD03_WhatWasLeasedAheadIsGivenBack(t *testing.T) {
 	}
 }
 
+// The store hangs while items wait: none of them may start once its lease is old.
+func TestD01_ItemsLeasedAheadDoNotOutliveTheirLeases(t *testing.T) {
+	t.Parallel()
+	for _, hang := range []time.Duration{time.Second, 27 * time.Second, 40 * time.Second} {
+		inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {
+			quickEndpoint(r, subscriptions.Change{})
+			r.produce(1000)
+			pass(50 * time.Millisecond)
+			r.broker.slow(hang)
+			pass(20 * time.Millisecond) // what was there is used up, or the loop is in the store
+			began := time.Now()
+			r.sender.script(func(ctx context.Context, req webhooks.Request) webhooks.Result {
+				if late := time.Since(began); late > 300*time.Millisecond && late < hang-100*time.Millisecond {
+					t.Errorf("store hangs for %v: a request began %v later", hang, late)
+				}
+				return slow(200*time.Millisecond, status(200))(ctx, req)
+			})
+			pass(hang / 2)
+			if held := r.held(); held > 4+4 { // those that run, and what the store is handing out
+				t.Errorf("%d held while the store hangs", held)
+			}
+			r.broker.slow(0)
+			pass(2 * time.Minute)
+		})
+	}
+}
+
+func TestD14_NothingStartsAfterTheLaneEnded(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*rig){
+		"deleted": func(r *rig) { r.subs.Delete(r.t.Context(), ns, "sub") },
+		"stopped": func(r *rig) { r.end() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {
+				quickEndpoint(r, subscriptions.Change{})
+				r.broker.slow(20 * time.Millisecond)
+				r.produce(1000)
+				pass(200 * time.Millisecond)
+				end(r)
+				synctest.Wait()
+				at := len(r.sender.seen())
+				pass(time.Second)
+				if n := len(r.sender.seen()) - at; n != 0 {
+					t.Errorf("%d requests began after it", n)
+				}
+			})
+		})
+	}
+}
+
+// A lane that may not lease for a while keeps nothing meanwhile.
+func TestD03_NothingIsKeptAheadWhileTheStoreRefuses(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {
+		quickEndpoint(r, subscriptions.Change{})
+		r.produce(1000)
+		pass(50 * time.Millisecond)
+		r.sender.script(slow(10*time.Second, status(200)))
+		r.broker.refuse(&r.broker.refuseLease, &queue.OverloadedError{RetryAfter: 5 * time.Second})
+		pass(time.Second)
+		if held := r.held(); held > 4 {
+			t.Errorf("%d held, want the 4 that run", held)
+		}
+	})
+}
+
+// Lanes that share a full process take turns, and lease little in vain.
+func TestC05_FullProcessWastesFewLeases(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dispatcher.Options{MaxPushes: 40}, func(t *testing.T, r *rig) {
+		r.broker.slow(4 * time.Millisecond)
+		r.sender.script(slow(time.Millisecond, status(200)))
+		names := []string{"a", "b", "c", "d"}
+		for _, name := range names {
+			r.subscribeTo(name, name, subscriptions.Change{MaxInFlight: new(8)})
+		}
+		for _, name := range names {
+			r.produceTo(name, make([]queue.ProduceItem, 500)...)
+		}
+		pass(10 * time.Second)
+		wasted := 0
+		for _, req := range r.sender.seen() {
+			wasted += int(req.Info.Attempt) - 1
+		}
+		if n := len(r.sender.seen()); n != 2000 || wasted > 300 { // a lane that waits for items takes no slots before
+			t.Errorf("%d requests, %d leases given back", n, wasted)
+		}
+	})
+}
+
 func TestC16_SlotsCountWhatIsLeasedAhead(t *testing.T) {
 	t.Parallel()
 	inBubble(t, dispatcher.Options{MaxPushes: 8}, func(t *testing.T, r *rig) {

@@ -16,38 +16,34 @@ import (
 // quicker, what cannot start goes back to its place. After a look that found nothing
 // the lane waits even if the process is full, for else it would stand in line again and again.
 //
-// Nothing is waited for only to have it ahead.
+// What is leased ahead is there at once or not at all, so for it the slots are taken
+// before.
 func (l *lane) fetch(ctx, wait context.Context, want demand) error {
 	s := l.d.slots
-	room := s.room(&l.holder, want.all())
-	patience := leaseWait
-	switch {
-	case want.start == 0 && room.n == 0:
+	if want.ahead > 0 {
+		if granted := s.grab(&l.holder, want.start+want.ahead); granted.n > 0 {
+			_, err := l.fill(ctx, wait, granted)
+			return err
+		}
+	}
+	if want.start == 0 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.giveBack(l.ahead.drop())
+		l.giveBack(l.ahead.takeAll())
 		return nil
-	case want.start == 0:
-		patience = 0
-	case room.n == 0:
+	}
+	room := s.room(&l.holder, want.start)
+	if room.n == 0 {
 		granted := s.wait(wait, &l.holder, want.start)
 		if granted.n == 0 {
 			return wait.Err()
 		}
-		items, err := l.lease(wait, granted, 0)
-		spare := granted
-		for _, it := range items {
-			spare.n--
-			spare.bytes -= it.item.Size()
-		}
-		s.put(&l.holder, spare.n, spare.bytes)
-		l.admit(ctx, items)
-		if err != nil || len(items) > 0 {
+		if found, err := l.fill(ctx, wait, granted); found || err != nil {
 			return err
 		}
 		room = grant{n: 1, bytes: 1}
 	}
-	items, err := l.lease(wait, room, patience)
+	items, err := l.lease(wait, room, leaseWait)
 	for i, it := range items {
 		if !s.take(&l.holder, it.item.Size()) {
 			l.release(items[i:])
@@ -72,7 +68,7 @@ func (l *lane) lease(ctx context.Context, g grant, wait time.Duration) ([]leased
 	})
 	received := time.Now()
 	l.mu.Lock()
-	l.ahead.asked(limit, len(reply.Items), received.Sub(asked))
+	l.ahead.leaseTook(limit, len(reply.Items), received.Sub(asked))
 	l.mu.Unlock()
 	items := make([]leased, len(reply.Items))
 	for i := range reply.Items {
@@ -81,24 +77,38 @@ func (l *lane) lease(ctx context.Context, g grant, wait time.Duration) ([]leased
 	return items, err
 }
 
+// fill leases what is there now into slots that were taken, and gives back the rest
+// of them.
+func (l *lane) fill(ctx, wait context.Context, granted grant) (found bool, err error) {
+	items, err := l.lease(wait, granted, 0)
+	spare := granted
+	for _, it := range items {
+		spare.n--
+		spare.bytes -= it.item.Size()
+	}
+	l.d.slots.put(&l.holder, spare.n, spare.bytes)
+	l.admit(ctx, items)
+	return len(items) > 0, err
+}
+
 // admit starts items for which slots were taken, or has them wait for a request to
 // end. If the gate closed or ctx ended since the lease was asked for, they go back.
 func (l *lane) admit(ctx context.Context, items []leased) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var refused []leased
-	for _, it := range items {
-		now := time.Now()
-		want, healthy, _ := l.gate(now)
-		switch {
-		case ctx.Err() == nil && want > 0 && l.begin(it, now):
-		case ctx.Err() == nil && want == 0 && healthy:
-			l.ahead.add(it)
-		default:
-			refused = append(refused, it)
-		}
+	if ctx.Err() != nil {
+		l.giveBack(items)
+		return
 	}
-	l.giveBack(refused)
+	for _, it := range items {
+		l.ahead.add(it)
+	}
+	now := time.Now()
+	l.advance(now)
+	if _, healthy, _ := l.gate(now); !healthy {
+		l.giveBack(l.ahead.takeAll())
+	}
+	l.watchAhead()
 }
 
 // begin runs a push, unless the breaker says no. l.mu is held.

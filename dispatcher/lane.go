@@ -21,15 +21,20 @@ type lane struct {
 	queue  string
 	log    *slog.Logger
 	cancel context.CancelFunc
+	// done is closed when the lane ends.
+	done <-chan struct{}
 	// kick holds one: look again.
 	kick   chan struct{}
 	holder holder
 
 	mu sync.Mutex
 	// sub is replaced, never changed: pushes hold it.
-	sub         *revision
-	inFlight    int
-	ahead       ahead
+	sub      *revision
+	inFlight int
+	ahead    ahead
+	// expiry gives back what is ahead for too long, whatever the loop waits for; nil while
+	// nothing is.
+	expiry      *time.Timer
 	breaker     *breaker
 	pausedUntil time.Time
 	lastError   string
@@ -41,9 +46,9 @@ type lane struct {
 	troubles int
 }
 
-func newLane(d *Dispatcher, sub *subscriptions.Subscription, cancel context.CancelFunc) *lane {
+func newLane(d *Dispatcher, sub *subscriptions.Subscription, done <-chan struct{}, cancel context.CancelFunc) *lane {
 	return &lane{
-		d: d, key: sub.Key(), queue: sub.Queue, cancel: cancel,
+		d: d, key: sub.Key(), queue: sub.Queue, done: done, cancel: cancel,
 		log:     d.log.With("subscription", sub.Name, "queue", sub.Queue),
 		kick:    make(chan struct{}, 1),
 		sub:     newRevision(sub),
@@ -97,21 +102,26 @@ func (l *lane) run(ctx context.Context) {
 		l.heed(ctx, err)
 	}
 	l.mu.Lock()
-	rest := l.ahead.drop()
-	l.mu.Unlock()
-	l.giveBack(rest)
+	defer l.mu.Unlock()
+	l.giveBack(l.ahead.takeAll())
+	if l.expiry != nil {
+		l.expiry.Stop()
+	}
 }
 
 // demand is what a lane leases: items whose requests start at once, and others that
 // wait for those to end.
 type demand struct{ start, ahead int }
 
-func (w demand) all() int { return w.start + w.ahead }
-
 // gate says how many requests may start now, and if none, when to ask again; zero
 // is when something changes. healthy says that nothing but the number of requests
 // keeps more from starting. l.mu is held.
 func (l *lane) gate(now time.Time) (want int, healthy bool, until time.Time) {
+	select {
+	case <-l.done:
+		return 0, false, time.Time{}
+	default:
+	}
 	switch {
 	case l.sub.State() != subscriptions.Active:
 		return 0, false, time.Time{}
@@ -128,20 +138,18 @@ func (l *lane) demand(now time.Time) (want demand, until time.Time) {
 	if !healthy {
 		return demand{start: start}, until
 	}
-	return demand{start, l.ahead.more(l.sub.MaxInFlight)}, l.ahead.until()
+	return demand{start, l.ahead.shortfall(l.sub.MaxInFlight)}, until
 }
 
-// open gives back what was leased ahead if the gate closed or opens too late, asks what
+// open gives back what was leased ahead if the gate closed, asks what
 // to lease, and makes the context that ends when the gate closes.
 func (l *lane) open(ctx context.Context) (wait context.Context, want demand, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	l.advance(now)
-	if _, healthy, _ := l.gate(now); healthy {
-		l.giveBack(l.ahead.stale(now))
-	} else {
-		l.giveBack(l.ahead.drop())
+	if _, healthy, _ := l.gate(now); !healthy {
+		l.giveBack(l.ahead.takeAll())
 	}
 	want, until = l.demand(now)
 	if want != (demand{}) {
@@ -152,6 +160,7 @@ func (l *lane) open(ctx context.Context) (wait context.Context, want demand, unt
 
 // advance starts what was leased ahead, as far as the gate allows. l.mu is held.
 func (l *lane) advance(now time.Time) {
+	l.giveBack(l.ahead.takeStale(now))
 	for {
 		if want, _, _ := l.gate(now); want == 0 {
 			return
@@ -163,6 +172,24 @@ func (l *lane) advance(now time.Time) {
 		if !l.begin(it, now) {
 			l.giveBack([]leased{it})
 		}
+	}
+}
+
+// watchAhead has what is ahead given back when it is too old. l.mu is held.
+func (l *lane) watchAhead() {
+	if l.expiry == nil && len(l.ahead.items) > 0 {
+		l.expiry = time.AfterFunc(aheadStay, l.expireAhead)
+	}
+}
+
+func (l *lane) expireAhead() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.giveBack(l.ahead.takeStale(now))
+	l.expiry = nil
+	if len(l.ahead.items) > 0 {
+		l.expiry = time.AfterFunc(l.ahead.items[0].received.Add(aheadStay).Sub(now), l.expireAhead)
 	}
 }
 
@@ -182,7 +209,7 @@ func (l *lane) ended(p *push, res *webhooks.Result, dec decision) {
 	defer l.mu.Unlock()
 	l.inFlight--
 	now := time.Now()
-	l.ahead.pushed(now.Sub(p.started))
+	l.ahead.pushTook(now.Sub(p.started))
 	if res.Verdict != webhooks.Delivered && res.Verdict != webhooks.Aborted {
 		l.lastError, l.lastErrorAt = res.Error, now
 	}

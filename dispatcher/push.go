@@ -31,7 +31,7 @@ type push struct {
 	item   *queue.Item
 	report func(health)
 	// leasedAt is the store's time of the lease, received ours of its answer, and
-	// started when a worker got it.
+	// started when its place was taken.
 	leasedAt time.Time
 	received time.Time
 	started  time.Time

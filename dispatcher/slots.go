@@ -81,6 +81,17 @@ func (s *slots) take(h *holder, bytes int) bool {
 	return true
 }
 
+// grab takes up to want slots that are free now, which may be none.
+func (s *slots) grab(h *holder, want int) grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.allowed(h, want)
+	s.used += g.n
+	h.held += g.n
+	s.bytes += g.bytes
+	return g
+}
+
 // wait takes up to want slots, at least one unless ctx ends first. Waiting lanes
 // are served in turn.
 func (s *slots) wait(ctx context.Context, h *holder, want int) grant {

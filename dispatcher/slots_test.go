@@ -78,7 +78,7 @@ func TestLane_GivesTheSlotBackIfTheGateClosed(t *testing.T) {
 	t.Parallel()
 	settled := make(settles, 1)
 	d := New(Options{Broker: settled})
-	l := newLane(d, &subscriptions.Subscription{Paused: true, MaxInFlight: 1}, nil)
+	l := newLane(d, &subscriptions.Subscription{Paused: true, MaxInFlight: 1}, nil, nil)
 	it := &queue.Item{Content: queue.Content{Payload: make([]byte, 10)}}
 	d.slots.take(&l.holder, it.Size())
 	l.admit(t.Context(), []leased{{item: it}})

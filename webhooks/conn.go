@@ -6,17 +6,21 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
 	"syscall"
 	"time"
 )
 
-// atOnce is up to how many bytes a request is written before its answer is looked
+// inlineWrite is up to how many bytes a request is written before its answer is looked
 // for. More may not fit into the buffers on its way, and an endpoint that answers without
 // reading it would never be heard.
-const atOnce = 32 << 10
+const inlineWrite = 32 << 10
 
-// lateWrite is how long the rest of a request may take that is answered already.
-const lateWrite = 50 * time.Millisecond
+// writeGrace is how long the rest of a request may take that is answered already.
+const writeGrace = 50 * time.Millisecond
+
+// unbounded is a bound of headers while none are read.
+const unbounded = -1
 
 var errTooLargeHeaders = errors.New("too many bytes of headers")
 
@@ -31,16 +35,16 @@ type conn struct {
 	idle time.Time
 
 	// Of the request that it carries: whether a byte of it may have reached the endpoint,
-	// whether one of the answer came, and how many more of its headers may, -1 for any.
+	// whether one of the answer came, and how many more of its headers may.
 	written  bool
 	answered bool
-	headers  int
+	headLeft int
 	// writing is not nil while a request is written beside its answer being read.
 	writing chan error
 }
 
 func newConn(nc net.Conn) *conn {
-	c := &conn{Conn: nc, headers: -1}
+	c := &conn{Conn: nc, headLeft: unbounded}
 	c.in = bufio.NewReader(c)
 	if over, ok := nc.(*tls.Conn); ok {
 		nc = over.NetConn()
@@ -53,39 +57,45 @@ func newConn(nc net.Conn) *conn {
 	return c
 }
 
-// quiet says whether the endpoint has said nothing since the last answer: not even
-// that it closed the connection. Its deadline must not have passed.
-func (c *conn) quiet() bool {
-	if c.in.Buffered() > 0 {
+// silent says whether the endpoint has said nothing since the last answer: no byte has
+// come, and no end, that nobody has read. It changes the read deadline.
+func (c *conn) silent() bool {
+	if c.in.Buffered() > 0 || c.socket != nil && !silentSocket(c.socket) {
 		return false
 	}
-	if c.socket == nil {
-		return true // an attempt will tell
-	}
-	quiet := false
-	err := c.socket.Read(func(fd uintptr) bool {
-		var b [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		quiet = errors.Is(err, syscall.EAGAIN)
+	if _, plain := c.Conn.(*net.TCPConn); plain {
 		return true
-	})
-	return err == nil && quiet
+	}
+	// TLS may have read more than the last answer, and opened it or not. The deadline
+	// keeps it from reading on.
+	c.SetReadDeadline(past)
+	_, err := c.in.Peek(1)
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// Close closes the socket. TLS would say goodbye before, and wait five seconds for an
+// endpoint that does not read.
+func (c *conn) Close() error {
+	if over, ok := c.Conn.(*tls.Conn); ok {
+		return over.NetConn().Close()
+	}
+	return c.Conn.Close()
 }
 
 // Read implements [io.Reader], within the bound of an answer's headers while those
 // are read.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.headers == 0 {
+	if c.headLeft == 0 {
 		return 0, errTooLargeHeaders
 	}
-	if c.headers > 0 && len(p) > c.headers {
-		p = p[:c.headers]
+	if c.headLeft > 0 && len(p) > c.headLeft {
+		p = p[:c.headLeft]
 	}
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		c.answered = true
-		if c.headers > 0 {
-			c.headers -= n
+		if c.headLeft > 0 {
+			c.headLeft -= n
 		}
 	}
 	return n, err
@@ -95,18 +105,17 @@ func (c *conn) Read(p []byte) (int, error) {
 // are skipped.
 func (c *conn) exchange(head, body []byte) (*http.Response, error) {
 	c.written, c.answered, c.writing = false, false, nil
-	var unwritten error
-	if len(head)+len(body) <= atOnce {
-		unwritten = c.write(append(head, body...))
-	} else {
+	first, rest := head, body
+	if len(head)+len(body) <= inlineWrite {
+		first, rest = append(head, body...), nil
+	}
+	unwritten := c.write(first)
+	switch {
+	case unwritten != nil && !c.written:
+		return nil, unwritten // what it may have said was said to no request of ours
+	case unwritten == nil && len(rest) > 0:
 		c.writing = make(chan error, 1)
-		go func() {
-			err := c.write(head)
-			if err == nil {
-				err = c.write(body)
-			}
-			c.writing <- err
-		}()
+		go func() { c.writing <- c.write(rest) }()
 	}
 	// Also where it could not be written: the endpoint may have said why.
 	resp, err := c.answer()
@@ -132,8 +141,8 @@ func (c *conn) write(p []byte) error {
 }
 
 func (c *conn) answer() (*http.Response, error) {
-	c.headers = maxHeaderAnswer
-	defer func() { c.headers = -1 }()
+	c.headLeft = maxHeaderAnswer
+	defer func() { c.headLeft = unbounded }()
 	for {
 		resp, err := http.ReadResponse(c.in, nil)
 		if err != nil {
@@ -145,12 +154,12 @@ func (c *conn) answer() (*http.Response, error) {
 	}
 }
 
-// done ends an exchange. whole says that the answer was read to its end, so that the
-// connection may carry another request.
-func (c *conn) done(whole bool) (reusable bool) {
+// finish ends an exchange. whole says that the answer was read to its end; the
+// connection may carry another request if so was the request.
+func (c *conn) finish(whole bool) (reusable bool) {
 	if c.writing != nil {
 		// Mostly it is written, and this goroutine was only quicker to see the answer.
-		c.SetWriteDeadline(time.Now().Add(lateWrite))
+		c.SetWriteDeadline(time.Now().Add(writeGrace))
 		whole = <-c.writing == nil && whole
 	}
 	c.used = true

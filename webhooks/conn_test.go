@@ -34,7 +34,7 @@ func TestSend_AnswerBeforeTheBodyIsRead(t *testing.T) {
 			started := time.Now()
 			got := newTestSender(t).Send(t.Context(), r)
 			want(t, got, Rejected, 413, ClassStatus)
-			within(t, started, lateWrite)
+			within(t, started, writeGrace)
 			if string(got.Response) != "big" {
 				t.Errorf("response %q", got.Response)
 			}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -100,11 +101,11 @@ func (s *Sender) send(ctx context.Context, a *attempt, r *Request, started time.
 	if err != nil {
 		return failure(Rejected, ClassInvalidRequest, err.Error(), time.Since(started))
 	}
-	if len(head)+len(r.Body) <= atOnce {
+	if len(head)+len(r.Body) <= inlineWrite {
 		head = slices.Grow(head, len(r.Body)) // they are written together
 	}
 	*buf = head
-	resp, release, err := s.roundTrip(ctx, a, t, head, r.Body)
+	resp, handBack, err := s.roundTrip(ctx, a, t, head, r.Body)
 	if err != nil {
 		verdict, class, text := a.explain(ctx, err)
 		return failure(verdict, class, text, time.Since(started))
@@ -119,7 +120,7 @@ func (s *Sender) send(ctx context.Context, a *attempt, r *Request, started time.
 		}
 		result.Response, whole = drain(resp.Body)
 	}
-	release(whole && !resp.Close)
+	handBack(whole && !resp.Close)
 	return result
 }
 
@@ -134,14 +135,17 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // roundTrip sends the request on an idle connection or a new one, and reads the head of the
-// answer. release must be called then, and told whether the answer was read to its end.
+// answer. handBack must be called then, and told whether the answer was read to its end.
 //
 // An endpoint may close an idle connection just as we take it. If not a byte of the request
 // was written to it, the next one is tried: it is still the first time that it is sent.
-func (s *Sender) roundTrip(ctx context.Context, a *attempt, t *target, head, body []byte) (resp *http.Response, release func(whole bool), err error) {
+func (s *Sender) roundTrip(ctx context.Context, a *attempt, t *target, head, body []byte) (resp *http.Response, handBack func(whole bool), err error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
+		}
+		if !time.Now().Before(a.deadline) {
+			return nil, nil, os.ErrDeadlineExceeded
 		}
 		c, err := s.connect(ctx, a, t)
 		if err != nil {
@@ -153,7 +157,7 @@ func (s *Sender) roundTrip(ctx context.Context, a *attempt, t *target, head, bod
 		if err == nil {
 			return resp, func(whole bool) {
 				// In this order: a connection that may yet be cancelled is of no use to others.
-				if untouched := stop(); c.done(whole) && untouched {
+				if untouched := stop(); c.finish(whole) && untouched {
 					s.pool.put(t.key, c)
 				} else {
 					c.Close()
@@ -172,7 +176,8 @@ func (s *Sender) roundTrip(ctx context.Context, a *attempt, t *target, head, bod
 func (s *Sender) connect(ctx context.Context, a *attempt, t *target) (*conn, error) {
 	for c := s.pool.get(t.key); c != nil; c = s.pool.get(t.key) {
 		c.SetDeadline(a.deadline)
-		if c.quiet() {
+		if c.silent() {
+			c.SetReadDeadline(a.deadline)
 			return c, nil
 		}
 		c.Close()
