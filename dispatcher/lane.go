@@ -37,6 +37,8 @@ type lane struct {
 	expiry      *time.Timer
 	breaker     *breaker
 	pausedUntil time.Time
+	// gone closes the gate while an answer of 410 is on its way to the store.
+	gone        bool
 	lastError   string
 	lastErrorAt time.Time
 	// interrupt ends the wait for a slot or an item, nil while there is none.
@@ -123,7 +125,7 @@ func (l *lane) gate(now time.Time) (want int, healthy bool, until time.Time) {
 	default:
 	}
 	switch {
-	case l.sub.State() != subscriptions.Active:
+	case l.gone, l.sub.State() != subscriptions.Active:
 		return 0, false, time.Time{}
 	case now.Before(l.pausedUntil):
 		return 0, false, l.pausedUntil
@@ -217,6 +219,7 @@ func (l *lane) ended(p *push, res *webhooks.Result, dec decision) {
 	if until := now.Add(dec.pause); dec.pause > 0 && until.After(l.pausedUntil) && p.sub.URL == l.sub.URL {
 		l.pausedUntil = until
 	}
+	l.gone = l.gone || dec.disable
 	if want, _, _ := l.gate(now); want == 0 {
 		l.look()
 		return

@@ -96,10 +96,17 @@ func mayPass(err error) bool {
 // disable takes the subscription out of service, since its endpoint answered 410.
 // If the store does not let us, the next item is answered the same, and we try again.
 func (d *Dispatcher) disable(p *push) {
-	_, err := d.subs.Disable(d.closing, p.sub.Namespace, p.sub.Name, p.sub.URL, goneReason)
-	if err != nil && !errors.Is(err, queue.ErrNotFound) {
+	sub, err := d.subs.Disable(d.closing, p.sub.Namespace, p.sub.Name, p.sub.URL, goneReason)
+	switch {
+	case err == nil:
+		p.lane.update(&sub)
+	case !errors.Is(err, queue.ErrNotFound):
 		p.lane.log.Warn("subscription whose endpoint is gone was not disabled", "error", err)
 	}
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	p.lane.gone = false
+	p.lane.look()
 }
 
 const goneReason = "the endpoint answered 410 Gone"
