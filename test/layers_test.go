@@ -37,6 +37,7 @@ var layers = []layer{
 	{"storage/resident", []string{"queue", "storage"}, "what backends share is no backend"},
 	{"storage/memory", []string{"queue", "storage", "storage/resident"}, "a backend knows no other, and nothing above the seam"},
 	{"storage/badger", []string{"queue", "storage", "storage/resident"}, "a backend knows no other, and nothing above the seam"},
+	{"storage/postgres/pgtest", nil, "it starts databases for tests, and knows nothing of what is kept in them"},
 	{"storage/*", []string{"queue", "storage"}, "a backend knows no other, and nothing above the seam"},
 	{"api/v1", nil, "wire messages are shared by the server and its clients, which must not get a server with them"},
 	{"api/v1/...", nil, "wire messages are shared by the server and its clients, which must not get a server with them"},
@@ -58,12 +59,13 @@ var testsMay = []layer{
 	{"scheduler", []string{"storage", "storage/storagetest", "storage/memory"}, "due times are tested on the memory store"},
 	{"storage", []string{"storage/memory", "storage/storagetest"}, "the contract's helpers are tested on the memory store"},
 	{"storage/storagetest", []string{"storage/memory", "storage/resident"}, "the suite's own tests run it on the memory store"},
+	{"storage/postgres", []string{"storage/storagetest", "storage/postgres/pgtest"}, "the suite judges it on a database that tests start"},
 	{"storage/*", []string{"storage/storagetest"}, "a backend is judged by the suite"},
 	{"api", []string{"storage", "storage/memory", "storage/storagetest", "dispatcher"}, "handlers are tested on the memory store"},
 }
 
 // onlyTests are the folders that no production code may import.
-var onlyTests = []string{"storage/storagetest", "test/..."}
+var onlyTests = []string{"storage/storagetest", "storage/postgres/pgtest", "test/..."}
 
 // goPackage is what go list tells of a package.
 type goPackage struct {

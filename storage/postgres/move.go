@@ -1,0 +1,172 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// moveSQL judges entries and moves the items of the good ones to the tail of their
+// targets, in the order of the entries. Statuses are numbered by [queue.MoveStatus].
+// No two entries may be about one item: see [moveRounds].
+func moveSQL(mark string) string {
+	return `with ` + clockSQL + `, entry as materialized (
+	select * from unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::bigint[], $9::bigint[])
+		with ordinality as e (id, queue, home, target, partition, expire_ttl, random, ord)
+), locked as materialized (
+	select i.id, i.queue, i.home, i.partition, i.held, i.attempts, i.created_at
+	from entry e join {s}.items i on i.id = e.id and i.queue = e.queue and i.home = e.home
+	order by i.id, i.queue, i.home
+	for update of i
+), judged as materialized (
+	select e.*, l.partition as source, l.attempts, l.created_at, case
+		when l.id is null or l.held then 2
+		when exists (select from {s}.items t where t.id = e.id and t.queue = e.target and t.home = e.home) then 3
+		else 1 end as status
+	from entry e left join locked l on l.id = e.id and l.queue = e.queue and l.home = e.home
+), placed as materialized (
+	select good.*, nextval('{s}.seqs') as seq from (select * from judged where status = 1 order by ord) good
+), moved as (
+	update {s}.items i set
+		queue = p.target, partition = p.partition, seq = p.seq,
+		generation = i.generation + 1, attempts = 0, recoveries = 0,
+		dead_from = null, dead_reason = null, dead_at = null, dead_status = null, dead_attempts = null, dead_recoveries = null,
+		first_due_at = clock.now, due_at = clock.now, available_at = clock.now, updated_at = clock.now,
+		expires_at = case when p.expire_ttl > 0 then clock.now + p.expire_ttl * interval '1 microsecond' end,
+		counter = i.counter + 1, random = p.random, owner = '', lapse_counts = false
+	from placed p cross join clock
+	where i.id = p.id and i.queue = p.queue and i.home = p.home
+), changed as (
+	select queue, source as partition, -1 as total, case when attempts > 0 then -1 else 0 end as failing, -` + sinceEpoch("created_at") + ` as created from placed
+	union all
+	select target, partition, 1, 0, ` + sinceEpoch("created_at") + ` from placed
+), deltas as (
+	insert into {s}.deltas (queue, partition, total, held, failing, created, leased)
+	select queue, partition, sum(total), 0, sum(failing), sum(created), 0
+	from changed group by queue, partition
+), mark as (
+	` + mark + `
+)
+select array_agg(status order by ord), (select now from clock) from judged`
+}
+
+// The first round leaves the marker, whose answer the others add to.
+var (
+	moveFirstSQL = moveSQL(`insert into {s}.batches (id, at, answer) select $10::uuid, (select now from clock), jsonb_agg(status order by ord) from judged`)
+	moveNextSQL  = moveSQL(`update {s}.batches b set answer = b.answer || (select jsonb_agg(status order by ord) from judged) where b.id = $10`)
+)
+
+// Move implements [queue.Store].
+func (s *Store) Move(ctx context.Context, entries []queue.Move) ([]queue.MoveStatus, error) {
+	if len(entries) == 0 {
+		return nil, ctx.Err()
+	}
+	rounds := moveRounds(entries)
+	earliest, _ := s.clock.params() // nothing moves to before it
+	for try := 0; ; try++ {
+		statuses, err := commit(ctx, s, unit[[]queue.MoveStatus]{
+			run: func(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID) ([]queue.MoveStatus, error) {
+				return s.move(ctx, conn, marker, entries, rounds)
+			},
+			replay: func(_ context.Context, _ *pgxpool.Conn, answer []byte) ([]queue.MoveStatus, error) {
+				var flat []int32
+				if err := json.Unmarshal(answer, &flat); err != nil {
+					return nil, err
+				}
+				statuses := make([]queue.MoveStatus, len(entries))
+				for _, round := range rounds {
+					flat = moved(statuses, round, flat)
+				}
+				return statuses, nil
+			},
+		})
+		// The target was taken between the look at it and the move: look again.
+		state, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok || state.Code != "23505" || try == retries {
+			for i, status := range statuses {
+				if status == queue.Moved {
+					s.available(entries[i].Target, entries[i].Partition, earliest)
+				}
+			}
+			return statuses, err
+		}
+	}
+}
+
+// moveRounds divides entries, by index, so that no round has two about one item,
+// wherever it lies: the second one has to see what became of it. Most times there is
+// one round.
+func moveRounds(entries []queue.Move) (rounds [][]int) {
+	type name struct {
+		id   queue.ID
+		home queue.Number
+	}
+	seen := make(map[name]int, len(entries))
+	for i := range entries {
+		of := name{entries[i].Key.ID, entries[i].Key.Home}
+		n := seen[of]
+		seen[of]++
+		if n == len(rounds) {
+			rounds = append(rounds, nil)
+		}
+		rounds[n] = append(rounds[n], i)
+	}
+	return rounds
+}
+
+func (s *Store) move(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, entries []queue.Move, rounds [][]int) ([]queue.MoveStatus, error) {
+	var batch pgx.Batch
+	for n, round := range rounds {
+		text := moveFirstSQL
+		if n > 0 {
+			text = moveNextSQL
+		}
+		batch.Queue(s.text(text), s.moveArgs(marker, entries, round)...)
+	}
+	statuses := make([]queue.MoveStatus, len(entries))
+	err := pipeline(ctx, conn, &batch, func(results pgx.BatchResults) error {
+		for _, round := range rounds {
+			var flat []int32
+			var now time.Time
+			if err := results.QueryRow().Scan(&flat, &now); err != nil {
+				return err
+			}
+			s.clock.saw(now)
+			moved(statuses, round, flat)
+		}
+		return nil
+	})
+	return statuses, err
+}
+
+func (s *Store) moveArgs(marker uuid.UUID, entries []queue.Move, round []int) []any {
+	n := len(round)
+	ids, partitions := make([][16]byte, n), make([]int32, n)
+	queues, homes, targets := make([]int64, n), make([]int64, n), make([]int64, n)
+	ttls, randoms := make([]int64, n), make([]int64, n)
+	for i, at := range round {
+		e := &entries[at]
+		ids[i], queues[i], homes[i] = e.Key.ID, int64(e.Key.Queue), int64(e.Key.Home)
+		targets[i], partitions[i] = int64(e.Target), e.Partition
+		ttls[i], randoms[i] = e.ExpireTTL.Microseconds(), int64(rand.Uint64())
+	}
+	at, fixed := s.clock.params()
+	return []any{at, fixed, ids, queues, homes, targets, partitions, ttls, randoms, marker}
+}
+
+// moved puts a round's answers where they belong, and returns those of later rounds.
+func moved(statuses []queue.MoveStatus, round []int, answers []int32) (rest []int32) {
+	for i, at := range round {
+		statuses[at] = queue.MoveStatus(answers[i])
+	}
+	return answers[len(round):]
+}

@@ -1,0 +1,247 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/posthaste-io/posthaste/storage"
+)
+
+// DefaultSchema is where the tables lie unless told otherwise.
+const DefaultSchema = "posthaste"
+
+// Options say where and how; URL is required.
+type Options struct {
+	// URL is a connection string of libpq's, as URL or as key=value. Parameters of pgx
+	// such as pool_max_conns and default_query_exec_mode are understood.
+	URL string
+	// Schema is a name of a-z, 0-9 and _; empty is [DefaultSchema].
+	Schema string
+	// Migrate brings the schema up to date when the store is opened.
+	Migrate bool
+	// Log is told what an operator should know; nil is silent.
+	Log *slog.Logger
+	// NoListen spares the connection that hears other nodes' hints, and sends none:
+	// through a pooler in transaction mode they would not arrive.
+	NoListen bool
+	// Now replaces the database's clock, for tests. Nodes would need the same one.
+	Now func() time.Time
+}
+
+// maxConns bounds the pool unless the URL does: a verb has one batch on its way at a
+// time, and what looks at items needs a few more.
+const maxConns = 12
+
+// Store is a [storage.Backend] on PostgreSQL. Its methods may be called concurrently.
+type Store struct {
+	pool *pgxpool.Pool
+	log  *slog.Logger
+	// schema is quoted.
+	schema string
+	sql    statements
+	clock  clock
+	texts  sync.Map
+
+	// hints is told what became available; channel is where they are heard.
+	hints   *hints
+	channel string
+	heads   heads
+	durable bool
+	// reach is why the database does not answer, nil while it does.
+	reach atomic.Pointer[error]
+
+	// noOwner and noVacuum tell once what the role may not do.
+	noOwner, noVacuum sync.Once
+
+	stop   context.CancelFunc
+	tasks  sync.WaitGroup
+	failed chan struct{} // never closed
+}
+
+var _ storage.Backend = (*Store)(nil)
+
+// Open connects, and migrates if that is wanted.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	schema, err := quoteSchema(o.Schema)
+	if err != nil {
+		return nil, err
+	}
+	config, err := poolConfig(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s := &Store{
+		pool: pool, log: o.Log, schema: schema, clock: clock{now: o.Now}, sql: newStatements(schema),
+		hints: newHints(), channel: "posthaste." + orElse(o.Schema, DefaultSchema), failed: make(chan struct{}),
+	}
+	if err := s.begin(ctx, o); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	return s, nil
+}
+
+// begin judges the server, brings the schema up to date, and starts what runs beside
+// the verbs.
+func (s *Store) begin(ctx context.Context, o Options) error {
+	unsafe, err := checkServer(ctx, s.pool)
+	if err != nil {
+		return err
+	}
+	if s.durable = unsafe == nil; !s.durable {
+		s.log.Error("the database does not keep what it is given: after a crash of its machine acknowledged work may be gone", "cause", unsafe)
+	}
+	if o.Migrate {
+		err = migrateUp(ctx, s.pool, s.schema, o.Log)
+	} else {
+		err = checkMigrated(ctx, s.pool, s.schema)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.makeDays(ctx); err != nil {
+		return err
+	}
+	if err := s.goOn(ctx); err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.tasks.Go(func() { s.keepClean(running) })
+	s.tasks.Go(func() { s.watch(running) })
+	if !o.NoListen {
+		s.tasks.Go(func() { s.sendHints(running) })
+		s.tasks.Go(func() { s.hearHints(running) })
+	}
+	return nil
+}
+
+// goOn begins the clock at the newest time that was given out, should the database's
+// be behind it: another machine may have taken over.
+func (s *Store) goOn(ctx context.Context) error {
+	var newest *time.Time
+	if err := s.pool.QueryRow(ctx, s.text(`select max(at) from {s}.batches`)).Scan(&newest); err != nil {
+		return err
+	}
+	if newest != nil {
+		s.clock.saw(*newest)
+	}
+	return nil
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// poolConfig reads a connection string, whose errors never show its password.
+func poolConfig(url string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("the URL of the database cannot be read; want postgres://user:password@host:port/database")
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = maxConns
+	}
+	settings := sessionSettings(config.ConnConfig.RuntimeParams)
+	if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		// Behind a pooler, which refuses settings that it does not track by itself.
+		maps.DeleteFunc(settings, func(name, _ string) bool {
+			_, given := config.ConnConfig.RuntimeParams[name]
+			return !given && !slices.Contains(pooled, name)
+		})
+	}
+	config.ConnConfig.RuntimeParams = settings
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		// Without prepared statements nobody else tells that these are.
+		conn.TypeMap().RegisterDefaultPgType([16]byte{}, "uuid")
+		conn.TypeMap().RegisterDefaultPgType([][16]byte{}, "_uuid")
+		return nil
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	return config, nil
+}
+
+// pooled are the settings that PgBouncer keeps for each of its clients.
+var pooled = []string{"application_name", "timezone", "datestyle", "standard_conforming_strings"}
+
+// sessionSettings are what must not depend on how the server or the role is set.
+func sessionSettings(given map[string]string) map[string]string {
+	settings := map[string]string{
+		"application_name":                    "posthaste",
+		"timezone":                            "UTC",
+		"datestyle":                           "ISO",
+		"intervalstyle":                       "postgres",
+		"standard_conforming_strings":         "on",
+		"default_transaction_isolation":       "read committed",
+		"default_transaction_read_only":       "off",
+		"synchronous_commit":                  "on",
+		"statement_timeout":                   "60s",
+		"lock_timeout":                        "30s",
+		"idle_in_transaction_session_timeout": "60s",
+		"jit":                                 "off", // compiling costs more than these statements
+		// Planning costs more than running them, so plans are kept; and one that was made
+		// while a table was small must not read all of it later.
+		"plan_cache_mode":   "force_generic_plan",
+		"enable_seqscan":    "off",
+		"enable_bitmapscan": "off",
+		"enable_hashjoin":   "off",
+		"enable_mergejoin":  "off",
+	}
+	for name, value := range given {
+		settings[name] = value
+	}
+	return settings
+}
+
+// quoteSchema checks a schema's name and quotes it.
+func quoteSchema(name string) (string, error) {
+	if name == "" {
+		name = DefaultSchema
+	}
+	if len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		return "", fmt.Errorf("schema %q: want at most 63 characters of a-z, 0-9 and _", name)
+	}
+	return pgx.Identifier{name}.Sanitize(), nil
+}
+
+// Durable implements [queue.Store]. It is what was found when the store was opened;
+// synchronous_commit is set by each session.
+func (s *Store) Durable() bool { return s.durable }
+
+// Close implements [storage.Backend].
+func (s *Store) Close() error {
+	s.stop()
+	s.tasks.Wait()
+	s.pool.Close()
+	return nil
+}
+
+// Failed implements [storage.Backend]. A database that is away comes back, so this
+// store never gives up.
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Err implements [storage.Backend].
+func (s *Store) Err() error { return nil }

@@ -1,0 +1,181 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// Parameters of the statements that produce: $1 and $2 are the clock's, $3 the marker.
+// With idempotency keys those that are asked for come next, then those to take.
+var (
+	askedFirst      = 4
+	takenFirst      = askedFirst + len(askedColumns)
+	itemsFirst      = 4
+	keyedItemsFirst = takenFirst + len(keyColumns)
+)
+
+// askedColumns are keys of which anything known is wanted; row tells which is which.
+var askedColumns = []column{{"row", "bigint"}, {"scope", "bigint"}, {"call", "boolean"}, {"key", "bytea"}}
+
+// missingSQL are the places of items that were not inserted since they live already,
+// null if there are none. The arrays are read again, and not fresh: what is read twice
+// is kept twice, with the bodies.
+func missingSQL(first int) string {
+	return fmt.Sprintf(`case when (select count(*) from inserted) < cardinality($%[1]d::uuid[]) then (
+		select jsonb_agg(n.ord)
+		from unnest($%[1]d::uuid[], $%[2]d::bigint[]) with ordinality as n (id, queue, ord)
+		where ((n.id, n.queue) in (select id, queue from inserted)) is not true
+	) end`, first, first+1)
+}
+
+var produceSQL = `with ` + clockSQL + `, ` + insertSQL(itemsFirst, `true`) + `
+insert into {s}.batches (id, at, answer)
+select $3::uuid, now, jsonb_build_object('now', ` + micros("now") + `, 'missing', ` + missingSQL(itemsFirst) + `)
+from clock
+returning answer`
+
+// produceKeyedSQL is for items with idempotency keys. If any of the keys is known it
+// writes nothing and returns those. If another transaction was quicker to take one,
+// which this statement cannot look at any more, it divides by zero, so that nothing of
+// it stays.
+var produceKeyedSQL = `with ` + clockSQL + `, known as materialized (
+	select k.row, d.hash, d.item
+	from ` + unnestSQL(askedFirst, "k", askedColumns) + `
+	cross join lateral (
+		select d.hash, d.item
+		from {s}.dedupe d
+		where d.scope = k.scope and d.call = k.call and d.key = k.key and d.until > (select now from clock)
+		limit 1
+	) d
+), ` + keySQL(takenFirst, `not exists (select from known)`) + `, ` +
+	insertSQL(keyedItemsFirst, `not exists (select from known)`) + `, mark as (
+	insert into {s}.batches (id, at, answer)
+	select $3::uuid, now, jsonb_build_object('now', ` + micros("now") + `, 'missing', ` + missingSQL(keyedItemsFirst) + `)
+	from clock
+	where not exists (select from known)
+		and 1 / ((select count(*) from taken) = (select count(*) from offered))::integer = 1
+	returning answer
+)
+select (select answer from mark), (select now from clock),
+	array(select row from known order by row),
+	array(select hash from known order by row),
+	array(select item from known order by row)`
+
+// divisionByZero is the state that [produceKeyedSQL] ends with when it came too late.
+const divisionByZero = "22012"
+
+// Produce implements [queue.Store]. Which groups are inserted is decided here, by what
+// is known of their keys, at first nothing: so that what is new takes one round trip,
+// and a repeat one or two.
+func (s *Store) Produce(ctx context.Context, groups []queue.ProduceGroup) (queue.ProduceAnswer, error) {
+	answer, err := commit(ctx, s, s.production(groups))
+	if err == nil {
+		s.announce(groups, answer)
+	}
+	return answer, err
+}
+
+func (s *Store) production(groups []queue.ProduceGroup) unit[queue.ProduceAnswer] {
+	// The plan whose statement was sent last: no other can have been committed.
+	var p *plan
+	return unit[queue.ProduceAnswer]{
+		run: func(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID) (queue.ProduceAnswer, error) {
+			p = newPlan(groups, nil)
+			if !p.keyed {
+				at, fixed := s.clock.params()
+				var stored []byte
+				err := conn.QueryRow(ctx, s.text(produceSQL), append([]any{at, fixed, marker}, p.fresh.args()...)...).Scan(&stored)
+				if err != nil {
+					return queue.ProduceAnswer{}, err
+				}
+				return s.produced(p, stored)
+			}
+			for {
+				stored, found, now, err := s.sendKeyed(ctx, conn, marker, p)
+				state, ok := errors.AsType[*pgconn.PgError](err)
+				switch {
+				case ok && state.Code == divisionByZero:
+					continue // by now the key can be seen
+				case err != nil:
+					return queue.ProduceAnswer{}, err
+				case len(found) == 0:
+					return s.produced(p, stored)
+				}
+				if p = newPlan(groups, merge(p.stored, found)); len(p.places) == 0 {
+					return p.answer(s.clock.saw(now), nil), nil
+				}
+			}
+		},
+		replay: func(_ context.Context, _ *pgxpool.Conn, stored []byte) (queue.ProduceAnswer, error) {
+			return s.produced(p, stored)
+		},
+	}
+}
+
+// sendKeyed sends a plan. It returns the marker's answer, or the keys that were found
+// to be known, which nobody expected.
+func (s *Store) sendKeyed(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, p *plan) (
+	stored []byte, found map[dedupeKey]knownKey, now time.Time, err error,
+) {
+	at, fixed := s.clock.params()
+	asked, args := p.ask()
+	args = slices.Concat([]any{at, fixed, marker}, args, p.keys.args(), p.fresh.args())
+	var rows []int64
+	var hashes [][]byte
+	var items [][16]byte
+	err = conn.QueryRow(ctx, s.text(produceKeyedSQL), args...).Scan(&stored, &now, &rows, &hashes, &items)
+	if err != nil {
+		return nil, nil, now, err
+	}
+	found = make(map[dedupeKey]knownKey, len(rows))
+	for i, row := range rows {
+		known := knownKey{id: items[i]}
+		copy(known.hash[:], hashes[i])
+		found[asked[row]] = known
+	}
+	return stored, found, now, nil
+}
+
+// produced makes the answer of what the marker holds, the first time as well as in a
+// replay.
+func (s *Store) produced(p *plan, stored []byte) (queue.ProduceAnswer, error) {
+	var answer struct {
+		Now     int64
+		Missing []int
+	}
+	if err := json.Unmarshal(stored, &answer); err != nil {
+		return queue.ProduceAnswer{}, fmt.Errorf("marker: %w", err)
+	}
+	for _, row := range answer.Missing {
+		if row < 1 || row > len(p.places) {
+			return queue.ProduceAnswer{}, fmt.Errorf("marker answers item %d of %d", row, len(p.places))
+		}
+	}
+	return p.answer(s.clock.saw(time.UnixMicro(answer.Now)), answer.Missing), nil
+}
+
+// announce tells of the items of a call that can be leased now.
+func (s *Store) announce(groups []queue.ProduceGroup, answer queue.ProduceAnswer) {
+	var last place
+	for g, result := range answer.Groups {
+		for i, p := range result.Items {
+			it := &groups[g].Items[i]
+			at := place{it.Queue, it.Partition}
+			if p.Duplicate || p.DueAt.After(answer.Now) || at == last {
+				continue
+			}
+			last = at
+			s.available(it.Queue, it.Partition, answer.Now)
+		}
+	}
+}
