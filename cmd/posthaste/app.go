@@ -89,6 +89,9 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		Limit:       known.limit,
 		Logger:      log,
 	}))
+	if nodes, ok := a.store.(shared); ok {
+		nodes.OnHint(a.broker.Wake)
+	}
 	// Made before the broker's verbs are called, which tell it of due times.
 	a.schedule = scheduler.New(scheduler.Options{Broker: a.broker, Logger: log})
 	subs := subscriptions.New(subscriptions.Options{
@@ -232,7 +235,11 @@ func (a *app) bind(flag, address string) (*net.TCPListener, error) {
 
 // checks are what must be well for the server to take work.
 func (a *app) checks() []api.Check {
-	return []api.Check{{Name: "store", Err: a.store.Err()}}
+	err := a.store.Err()
+	if nodes, ok := a.store.(shared); ok && err == nil {
+		err = nodes.Reachable()
+	}
+	return []api.Check{{Name: "store", Err: err}}
 }
 
 // lane shows what the dispatcher does for a subscription. The type is said twice, with

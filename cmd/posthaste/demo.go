@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,8 +10,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/posthaste-io/posthaste/storage/postgres"
 	"github.com/posthaste-io/posthaste/webhooks"
 )
 
@@ -32,7 +35,7 @@ type demoCommand struct {
 }
 
 // Run implements command. It fails unless every item is accounted for.
-func (c *demoCommand) Run(ctx context.Context, s streams) error {
+func (c *demoCommand) Run(ctx context.Context, s streams) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, demoTime, fmt.Errorf("not done after %s", demoTime))
 	defer cancel()
 	if c.Store == "" {
@@ -48,6 +51,15 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	log := newLogger(s.stderr, logText, slog.LevelWarn)
+	if config.store.kind == storePostgres {
+		// Not the schema of somebody's server, and nothing is left behind.
+		config.schema = "posthaste_demo_" + strings.ToLower(rand.Text()[:8])
+		defer func() {
+			dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTime)
+			defer cancel()
+			err = errors.Join(err, postgres.Drop(dropping, config.postgres(log)))
+		}()
+	}
 	a, err := openApp(config, log)
 	if err != nil {
 		return err
@@ -66,7 +78,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 // demonstration must not open the store of somebody's server.
 func demoConfig(store string) (config, error) {
 	c := serveCommand{
-		Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Store: store, Dev: true, Grace: time.Second, Window: 1000, MinFreeDisk: 64e6,
+		Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Store: store, Dev: true, Grace: time.Second, Window: 1000, MinFreeDisk: 64e6, Migrate: true, Hints: true,
 		limitFlags: limitFlags{
 			MaxPushes: 64, MaxItems: 1000, MaxPayload: maxPayload, MaxCall: maxCall, MaxBodyMemory: 64e6, MaxAnswerMemory: minAnswers,
 			MaxWaiting: 1000, MaxPolls: 100, KeepRecords: time.Hour,

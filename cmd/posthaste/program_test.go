@@ -37,6 +37,7 @@ func TestServe_Defaults(t *testing.T) {
 			MaxWaiting: 10_000, MaxPolls: 1000, KeepRecords: 72 * time.Hour,
 		},
 		logFormat: logJSON, logLevel: slog.LevelInfo, grace: 10 * time.Second, window: 1_000_000,
+		schema: "posthaste", migrate: true, hints: true,
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got %+v, want %+v", c, want)
@@ -75,7 +76,8 @@ func TestServe_RefusesWhatMakesNoSense(t *testing.T) {
 		{[]string{"--listen", "2319"}, "want host:port"},
 		{[]string{"--listen", "127.0.0.1:99999"}, "no port"},
 		{[]string{"--admin-listen", "127.0.0.1:nonsense"}, "no port"},
-		{[]string{"--store", "postgres://x"}, "want badger:///"},
+		{[]string{"--store", "mysql://user:secret@host/x"}, "want badger:///"},
+		{[]string{"--store", "postgres:///"}, "want postgres://"},
 		{[]string{"--store", "memory:x"}, "takes nothing"},
 		{[]string{"--store", "badger:"}, "names no directory"},
 		{[]string{"--store", "badger:///"}, "names no directory"},
@@ -122,6 +124,24 @@ func TestStoreURL_IsWrittenAsItIsRead(t *testing.T) {
 		u, err := parseStoreURL(text)
 		if err != nil || u.String() != text {
 			t.Errorf("%s: got %s, %v", text, u, err)
+		}
+	}
+}
+
+func TestStoreURL_ShowsNoPassword(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"postgres://app:secret@db.example:5432/queue?password=secret": "postgres://app:xxxxx@db.example:5432/queue",
+		"postgresql:///queue?host=/run/postgresql&password=secret":    "postgresql:///queue",
+	} {
+		u, err := parseStoreURL(text)
+		if err != nil || u.String() != want || u.database != text {
+			t.Errorf("%s: got %s, %v; want %s", text, u, err, want)
+		}
+	}
+	for _, text := range []string{"postgres://app:secret@:x/", "postgres:secret", "mysql://app:secret@db/"} {
+		if _, err := parseStoreURL(text); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v", text, err)
 		}
 	}
 }

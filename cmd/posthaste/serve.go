@@ -17,7 +17,7 @@ import (
 type serveCommand struct {
 	Listen      string `default:"127.0.0.1:2319" env:"POSTHASTE_LISTEN" help:"Address of the API; loopback only."`
 	AdminListen string `default:"127.0.0.1:2320" env:"POSTHASTE_ADMIN_LISTEN" help:"Address of health checks and profiles; loopback only."`
-	Store       string `env:"POSTHASTE_STORE" placeholder:"URL" help:"Where items are kept: badger:///absolute/directory, badger:relative/directory, or memory: (gone when the process ends). Default badger:posthaste-data; with --dev memory:."`
+	Store       string `env:"POSTHASTE_STORE" placeholder:"URL" help:"Where items are kept: badger:///absolute/directory, badger:relative/directory, postgres://user:password@host/database, or memory: (gone when the process ends). Default badger:posthaste-data; with --dev memory:."`
 	Dev         bool   `env:"POSTHASTE_DEV" help:"For development: a memory store unless --store says otherwise, pushes to loopback addresses allowed, logs as text, errors indented and with the cause of what went wrong within."`
 
 	EgressAllow     []string `env:"POSTHASTE_EGRESS_ALLOW" sep:"," placeholder:"CIDR[:PORT]" help:"Let pushes go to these private addresses, such as 10.0.0.0/8:8443. May be repeated. All public addresses are open, all others closed."`
@@ -31,6 +31,9 @@ type serveCommand struct {
 
 	Window         int      `default:"1000000" env:"POSTHASTE_WINDOW" help:"How many items a store on disk keeps in memory as well, at about 90 bytes each; what is beyond it is read when it is wanted."`
 	MinFreeDisk    byteSize `env:"POSTHASTE_MIN_FREE_DISK" placeholder:"SIZE" help:"With less free space than this no new items are taken (507); settling goes on down to a quarter of it. Default 512MiB or a twentieth of the disk, whichever is more."`
+	Schema         string   `default:"posthaste" env:"POSTHASTE_SCHEMA" help:"Schema of the tables on PostgreSQL, of a-z, 0-9 and _."`
+	Migrate        bool     `default:"true" negatable:"" env:"POSTHASTE_MIGRATE" help:"Bring the schema on PostgreSQL up to date at the start; otherwise a schema that lacks a step is refused."`
+	Hints          bool     `default:"true" negatable:"" env:"POSTHASTE_HINTS" help:"Tell other nodes by NOTIFY what became available. Without it, as behind a pooler in transaction mode, they see it at their next poll, each second."`
 	AcceptDataLoss bool     `env:"POSTHASTE_ACCEPT_DATA_LOSS" help:"Open a store whose log lost commits that were acknowledged, and go on with what is left."`
 }
 
@@ -85,6 +88,9 @@ type config struct {
 	// minFreeDisk is in bytes; 0 is the store's default.
 	minFreeDisk    uint64
 	acceptDataLoss bool
+	// schema, migrate and hints are for PostgreSQL.
+	schema         string
+	migrate, hints bool
 }
 
 // config judges the flags; its errors are [usageError].
@@ -94,6 +100,7 @@ func (c *serveCommand) config() (config, error) {
 		httpsOnly: c.EgressHTTPSOnly, limits: c.limitFlags,
 		logFormat: c.LogFormat, logLevel: c.LogLevel, grace: c.Grace,
 		window: c.Window, minFreeDisk: uint64(c.MinFreeDisk), acceptDataLoss: c.AcceptDataLoss,
+		schema: c.Schema, migrate: c.Migrate, hints: c.Hints,
 	}
 	for _, l := range []struct{ flag, address string }{{"--listen", c.Listen}, {"--admin-listen", c.AdminListen}} {
 		if err := checkLoopback(l.flag, l.address); err != nil {
@@ -160,59 +167,6 @@ func checkLoopback(flag, address string) error {
 	return usagef("%s %q: refused, it is not a loopback address: this release has no API keys, so whoever "+
 		"reaches it may read and delete every item. Listen on 127.0.0.1 or [::1], and put in front of it what "+
 		"knows who is calling, such as a reverse proxy on this machine", flag, address)
-}
-
-// storeURL says where items are kept.
-type storeURL struct {
-	kind storeKind
-	// dir is Badger's directory.
-	dir string
-}
-
-// storeKind is a backend.
-type storeKind int
-
-const (
-	storeMemory storeKind = iota + 1
-	storeBadger
-)
-
-// String returns the URL.
-func (u storeURL) String() string {
-	switch {
-	case u.kind == storeMemory:
-		return "memory:"
-	case strings.HasPrefix(u.dir, "/"):
-		return "badger://" + u.dir
-	default:
-		return "badger:" + u.dir
-	}
-}
-
-// parseStoreURL reads memory:, badger:///absolute/directory or badger:directory.
-func parseStoreURL(text string) (storeURL, error) {
-	scheme, rest, _ := strings.Cut(text, ":")
-	switch scheme {
-	case "memory":
-		if rest != "" && rest != "//" {
-			return storeURL{}, usagef("--store %q: memory: takes nothing behind the colon", text)
-		}
-		return storeURL{kind: storeMemory}, nil
-	case "badger":
-		dir, absolute := strings.CutPrefix(rest, "//")
-		switch {
-		case absolute && !strings.HasPrefix(dir, "/"):
-			return storeURL{}, usagef("--store %q: names the host %q; want badger:///%s, or badger:%s for a relative directory",
-				text, strings.SplitN(dir, "/", 2)[0], dir, dir)
-		case dir == "" || dir == "/":
-			return storeURL{}, usagef("--store %q: names no directory; want badger:///var/lib/posthaste or badger:posthaste-data", text)
-		case strings.ContainsAny(dir, "?#\x00"):
-			return storeURL{}, usagef("--store %q: takes a directory and no options", text)
-		}
-		return storeURL{kind: storeBadger, dir: dir}, nil
-	default:
-		return storeURL{}, usagef("--store %q: want badger:///absolute/directory, badger:relative/directory or memory:", text)
-	}
 }
 
 // byteSize is a count of bytes, written as 1048576, 512MB or 2GiB.

@@ -1,4 +1,4 @@
-// Bench measures the real server over loopback, on both embedded stores, and
+// Bench measures the real server over loopback, on each store, and
 // prints one table: medians of short rounds in which the stores take turns, so
 // that a slow moment of the machine meets both. Server, client and sink share the
 // machine; trust the ratios and the processor time per item, not the absolute
@@ -14,6 +14,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,7 +22,10 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"slices"
 	"time"
+
+	"github.com/posthaste-io/posthaste/storage/postgres/pgtest"
 )
 
 // plan says how much is measured, and for how long.
@@ -66,8 +70,9 @@ var peer = map[string]struct {
 	text string
 	goal float64
 }{
-	"memory": {13_700, "a peer's 13,700 items/s", 1},
-	"badger": {2_400, "a peer's 2,400 items/s, unsynced", 3},
+	"memory":   {13_700, "a peer's 13,700 items/s", 1},
+	"badger":   {2_400, "a peer's 2,400 items/s, unsynced", 3},
+	"postgres": {1_900, "a peer's 1,900 items/s", 3},
 }
 
 type bench struct {
@@ -78,6 +83,9 @@ type bench struct {
 	stores   []store
 	sheet    sheet
 	queues   int
+	// postgres is the database's URL, each server on it has a schema of its own.
+	postgres string
+	schemas  int
 }
 
 func main() {
@@ -98,13 +106,13 @@ func exit(err error) {
 }
 
 // run is the program.
-func run(ctx context.Context, args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	smoke := flags.Bool("quick", false, "measure little: shows that everything works, the figures mean nothing")
 	file := flags.String("json", "", "write the report to this `file`")
 	rounds := flags.Int("rounds", 0, "measure so many `times`")
 	only := flags.String("only", "", "groups to measure, a `regexp` over: e2e produce drain push flat")
-	names := flags.String("stores", "memory|badger", "stores to measure, a `regexp`")
+	names := flags.String("stores", "memory|badger|postgres", "stores to measure, a `regexp`")
 	profiles := flags.String("profiles", "", "write processor profiles of e2e and push into this `folder`")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -128,6 +136,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *rounds > 0 {
 		b.plan.rounds = *rounds
+	}
+	if slices.ContainsFunc(b.stores, func(s store) bool { return s.name == "postgres" }) {
+		url, closing, err := pgtest.Open("shared_buffers=1GB", "max_wal_size=4GB")
+		if err != nil {
+			return err
+		}
+		b.postgres = url
+		defer func() { err = errors.Join(err, closing()) }()
 	}
 	if b.dir, err = os.MkdirTemp("", "posthaste-bench"); err != nil {
 		return err

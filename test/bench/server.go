@@ -22,7 +22,7 @@ type store struct {
 	durable bool
 }
 
-var stores = []store{{name: "memory"}, {name: "badger", durable: true}}
+var stores = []store{{name: "memory"}, {name: "badger", durable: true}, {name: "postgres", durable: true}}
 
 // build compiles the server into dir.
 func build(ctx context.Context, dir string) (string, error) {
@@ -57,9 +57,15 @@ func (b *bench) start(ctx context.Context, on store) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dsn := "memory:"
-	if on.durable {
-		dsn = on.name + "://" + filepath.Join(dir, "data")
+	var flags []string
+	switch on.name {
+	case "memory":
+		flags = []string{"--store", "memory:"}
+	case "badger":
+		flags = []string{"--store", "badger://" + filepath.Join(dir, "data")}
+	case "postgres":
+		b.schemas++
+		flags = []string{"--store", b.postgres, "--schema", "bench_" + strconv.Itoa(os.Getpid()) + "_" + strconv.Itoa(b.schemas)}
 	}
 	s := &server{store: on, host: host, admin: admin, ended: make(chan error, 1), log: filepath.Join(dir, "log")}
 	log, err := os.Create(s.log)
@@ -67,8 +73,9 @@ func (b *bench) start(ctx context.Context, on store) (*server, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	s.cmd = exec.Command(b.binary, "serve", "--listen", host, "--admin-listen", admin,
-		"--store", dsn, "--egress-allow", "127.0.0.1/32")
+	s.cmd = exec.Command(b.binary, append([]string{
+		"serve", "--listen", host, "--admin-listen", admin, "--egress-allow", "127.0.0.1/32",
+	}, flags...)...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", on.name, err)

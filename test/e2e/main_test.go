@@ -9,19 +9,28 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-io/posthaste/storage/postgres/pgtest"
 	"github.com/posthaste-io/posthaste/test/harness"
 )
 
-func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+func TestMain(m *testing.M) {
+	code := pgtest.Main(m)
+	harness.Clean()
+	os.Exit(code)
+}
 
 // patience is how long a condition may take to come true on a busy machine. No test
 // that passes waits for it.
 const patience = 30 * time.Second
 
 // stores are what every scenario runs on.
-var stores = []struct{ name, url string }{
-	{"memory", "memory:"},
-	{"badger", "badger:data"},
+var stores = []struct {
+	name string
+	url  func(testing.TB) string
+}{
+	{"memory", func(testing.TB) string { return "memory:" }},
+	{"badger", func(testing.TB) string { return "badger:data" }},
+	{"postgres", pgtest.URL},
 }
 
 // loopback opens what receivers listen on.
@@ -33,7 +42,7 @@ func TestScenarios(t *testing.T) {
 	for _, store := range stores {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()
-			server := harness.Start(t, harness.Options{Store: store.url, Args: loopback})
+			server := harness.Start(t, harness.Options{Store: store.url(t), Args: loopback})
 			for name, run := range scenarios {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()

@@ -126,7 +126,7 @@ func TestServe_AnImpossiblePortLeavesNoStoreBehind(t *testing.T) {
 func TestServe_EnvironmentIsRead(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := harness.Run(t, harness.Options{Env: []string{"POSTHASTE_STORE=redis://x"}}, "serve")
-	if code != 2 || !strings.Contains(stderr, "redis://x") {
+	if code != 2 || !strings.Contains(stderr, `"redis:"`) {
 		t.Errorf("got code %d: %s; want 2, refusing the store", code, stderr)
 	}
 }

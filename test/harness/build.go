@@ -22,12 +22,15 @@ var built struct {
 
 // Main runs a package's tests and then removes the program that they used.
 func Main(m *testing.M) int {
-	defer func() {
-		if built.dir != "" {
-			os.RemoveAll(built.dir)
-		}
-	}()
+	defer Clean()
 	return m.Run()
+}
+
+// Clean removes the program, for packages with a Main of their own.
+func Clean() {
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
 }
 
 // Build returns the path of the program, built from this source tree; with the race
