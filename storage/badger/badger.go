@@ -35,13 +35,16 @@ type Options struct {
 	AcceptDataLoss bool
 	// MinFree is how many bytes have to be free on the disk for new items to come in;
 	// 0 is [DefaultMinFree] or a twentieth of the disk, whichever is more. Below a
-	// quarter of it nothing is written any more.
+	// quarter of it nothing is written any more. It is raised to what Badger may write by
+	// itself, which is 240 MB.
 	MinFree uint64
 	// FreeSpace tells the bytes that are free and that there are in all; nil asks the
 	// file system.
 	FreeSpace func(dir string) (free, total uint64, err error)
 
-	tableSize int64 // of Badger's tables in memory; 0 is defaultTableSize
+	tableSize   int64         // of Badger's tables in memory; 0 is defaultTableSize
+	wholeAtOpen int64         // bytes of tables that are read before the store opens
+	walkRest    time.Duration // between walks over the tables
 }
 
 // Defaults of [Options].
@@ -77,7 +80,8 @@ type Store struct {
 var _ storage.Backend = (*Store)(nil)
 
 // Open opens a directory, or makes it. It returns a [*InUseError] if another
-// process has it, and a [*DamagedError] if commits are missing.
+// process has it, a [*DamagedError] if commits are missing, a [*FilesError] if files
+// are damaged, and a [*resident.LossError] if items or documents are missing.
 func Open(o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -87,6 +91,12 @@ func Open(o Options) (*Store, error) {
 	}
 	if o.tableSize == 0 {
 		o.tableSize = defaultTableSize
+	}
+	if o.wholeAtOpen == 0 {
+		o.wholeAtOpen = wholeAtOpen
+	}
+	if o.walkRest == 0 {
+		o.walkRest = walkRest
 	}
 	if o.FreeSpace == nil {
 		o.FreeSpace = freeSpace
@@ -127,26 +137,40 @@ func open(o Options, l *lock) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.abort())
 	}
+	if err := d.accepted(); err != nil {
+		return nil, errors.Join(err, d.abort())
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{Store: core, disk: d, lock: l, stop: stop}
-	core.SetRoom(watch.room())
+	d.look = func() { core.SetRoom(watch.room()) }
+	d.lookAfter = int(min(watch.min/8, 8<<20))
+	d.look()
 	s.tasks.Go(func() { d.run(core.Fail) })
-	s.tasks.Go(func() { s.everySecond(ctx, watch) })
+	s.tasks.Go(func() { s.everySecond(ctx) })
+	s.tasks.Go(func() { d.walk(ctx, !d.whole, walkRate, o.walkRest) })
 	return s, nil
 }
 
+// Damage returns a [*FilesError] if files were found damaged while the store was open,
+// and nil otherwise. The store goes on: what lies elsewhere is well. It will not open
+// again as it is, so the directory has to be restored, or the loss accepted.
+func (s *Store) Damage() error { return s.disk.rot.err(s.disk.mark) }
+
 // everySecond looks at the disk's free space, makes the number of the newest
 // commit durable by itself, and lets Badger drop what nobody reads any more.
-func (s *Store) everySecond(ctx context.Context, watch *spaceWatch) {
+func (s *Store) everySecond(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case err := <-s.disk.trouble:
+			s.Fail(err)
+			return
 		case <-tick.C:
 		}
-		s.SetRoom(watch.room())
+		s.disk.look()
 		if err := s.disk.maintain(); err != nil {
 			s.Fail(err)
 			return
@@ -167,9 +191,9 @@ func (s *Store) Close() error {
 // this it does not allow.
 const valueThreshold = 1 << 20
 
-func badgerOptions(o Options) badger.Options {
+func badgerOptions(o Options, trouble chan<- error) badger.Options {
 	return badger.DefaultOptions(filepath.Clean(o.Dir)).
-		WithLogger(bridge{o.Log}).
+		WithLogger(bridge{o.Log, trouble}).
 		// Badger would flush two logs for each commit, and one of them is always empty.
 		// We flush the other one ourselves.
 		WithSyncWrites(false).
@@ -179,7 +203,8 @@ func badgerOptions(o Options) badger.Options {
 		// Every value stays out of the value log, which nobody flushes.
 		WithValueThreshold(valueThreshold).
 		WithValueLogFileSize(1 << 20).
-		WithChecksumVerificationMode(options.OnTableAndBlockRead).
+		// Whole tables are read by us, before.
+		WithChecksumVerificationMode(options.OnBlockRead).
 		// Each table that waits to be written costs as much again.
 		WithMemTableSize(o.tableSize).
 		WithNumMemtables(1).

@@ -29,6 +29,18 @@ type disk struct {
 	discard uint64
 	mark    resident.Mark // as it was found
 
+	trouble <-chan error // what Badger met in the background; holds one
+	// look judges the free space; it is called every second, and by the committer after
+	// so many bytes, since a fast writer fills a small disk in less.
+	look      func()
+	lookAfter int
+	unlooked  int
+
+	rot   rot
+	found evidence // of before Badger opened the directory
+	whole bool     // all tables were read then
+	lost  bool     // commits are missing, and that was accepted
+
 	mu       sync.Mutex
 	queue    []*gathering // in order; the last one still gathers
 	next     uint64       // number of the next gathering
@@ -65,15 +77,17 @@ func openDisk(o Options) (*disk, error) {
 	if err != nil && (!o.AcceptDataLoss || !errors.Is(err, errHighWater)) {
 		return nil, errors.Join(err, high.close())
 	}
-	found := keepEvidence(o.Dir, o.Log)
-	if err := tidyLogs(o.Dir); err != nil {
+	found, whole, err := prepare(o, high.level)
+	if err != nil {
 		return nil, errors.Join(err, high.close())
 	}
-	db, err := badger.OpenManaged(badgerOptions(o))
+	trouble := make(chan error, 1)
+	db, err := badger.OpenManaged(badgerOptions(o, trouble))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open badger: %w", err), high.close())
 	}
-	d := &disk{db: db, high: high, wake: make(chan struct{}, 1)}
+	d := &disk{db: db, high: high, found: found, whole: whole, trouble: trouble, wake: make(chan struct{}, 1)}
+	d.rot.dir, d.rot.log = o.Dir, o.Log
 	if !o.UnsafeNoSync {
 		if d.flusher, err = openFlusher(o.Dir); err != nil {
 			return nil, errors.Join(err, d.abort())
@@ -82,14 +96,35 @@ func openDisk(o Options) (*disk, error) {
 	// Badger bounds a transaction's writes too, at one for 96 bytes.
 	d.maxBytes = o.transactionBytes() * 2 / 3
 	d.maxWrites = o.transactionBytes() / 200
-	if err := d.recover(o, found); err != nil {
+	if err := d.recover(o); err != nil {
 		return nil, errors.Join(err, d.abort())
 	}
 	return d, nil
 }
 
+// prepare looks at all files before Badger does, and keeps a copy of what Badger may
+// cut off or remove.
+func prepare(o Options, high level) (found evidence, whole bool, err error) {
+	if err := tidyLogs(o.Dir); err != nil {
+		return found, false, err
+	}
+	logs, err := sortedLogs(o.Dir)
+	if err != nil {
+		return found, false, err
+	}
+	newest, whole, err := checkTables(o, high, logs)
+	if err != nil {
+		return found, false, err
+	}
+	found = keepEvidence(o.Dir, logs, o.Log)
+	if err := checkLogs(o, logs, newest); err != nil {
+		return found, false, err
+	}
+	return found, whole, checkEmpty(o)
+}
+
 // recover compares what the database holds with what was promised.
-func (d *disk) recover(o Options, found evidence) error {
+func (d *disk) recover(o Options) error {
 	d.durable.Store(d.db.MaxVersion())
 	value, err := d.Get(markKey)
 	if err != nil {
@@ -109,7 +144,19 @@ func (d *disk) recover(o Options, found evidence) error {
 	if want.number > have.number {
 		return d.acceptLoss(o, &DamagedError{Missing: want.number - have.number, Have: have.number, Want: want.number})
 	}
-	return found.discard()
+	return nil
+}
+
+// accepted is called when all was read and found whole, or good enough. Only a loss
+// that was accepted has written anything by then; the copies are kept after one.
+func (d *disk) accepted() error {
+	d.mu.Lock()
+	lost := d.lost || len(d.queue) > 0
+	d.mu.Unlock()
+	if lost {
+		return nil
+	}
+	return d.found.discard()
 }
 
 // acceptLoss goes on without what is missing, if that was allowed, and makes it a
@@ -118,6 +165,7 @@ func (d *disk) acceptLoss(o Options, damaged *DamagedError) error {
 	if !o.AcceptDataLoss {
 		return damaged
 	}
+	d.lost = true
 	kept, err := d.high.preserve(damaged.Have, damaged.Want)
 	if err != nil {
 		return err
@@ -185,6 +233,10 @@ func (d *disk) run(failed func(error)) {
 	for range d.wake {
 		for g := d.take(); g != nil; g = d.take() {
 			err := d.commit(g)
+			if d.unlooked += g.bytes; d.look != nil && d.unlooked > d.lookAfter {
+				d.unlooked = 0
+				d.look()
+			}
 			d.done(g, err)
 			// Who waited for it often has more to write, which then shares the next commit.
 			runtime.Gosched()
@@ -284,6 +336,7 @@ func (d *disk) finish() {
 func (d *disk) maintain() error {
 	d.db.SetDiscardTs(d.discard)
 	d.discard = d.durable.Load()
+	d.rot.follow(d.db.Tables)
 	return d.high.sync()
 }
 

@@ -7,13 +7,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
+
+	"github.com/dgraph-io/badger/v4/table"
 )
 
 // evidence are copies of the logs that a process left behind which did not close
-// its store. Badger cuts off a damaged one when it opens it, and with that whatever
-// could be saved by hand, or tell what happened. A store that was closed leaves no
-// log.
+// its store, and of the tables that the manifest does not name. A damaged log is cut
+// off when it is opened, and such a table is removed, and with that whatever could be
+// saved by hand, or tell what happened. A store that was closed leaves neither.
 type evidence struct{ copies []string }
 
 // foundSuffix is added to the name of a log; Badger does not know such files.
@@ -22,30 +23,52 @@ const foundSuffix = ".found"
 // keepEvidence copies the logs of a directory. What was copied by an earlier
 // start, which then refused, is the better evidence and stays. A disk without room
 // for a copy is no reason not to start.
-func keepEvidence(dir string, log *slog.Logger) evidence {
+func keepEvidence(dir string, logs []string, log *slog.Logger) evidence {
 	var e evidence
-	logs, err := filepath.Glob(filepath.Join(dir, "*"+logSuffix))
-	for _, name := range logs {
-		to := name + foundSuffix
-		if err = copySparse(name, to); errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		e.copies = append(e.copies, to)
-		if err != nil {
-			break
+	unnamed, err := unnamedTables(dir)
+	keep := func(names []string, copy func(from, to string) error) {
+		for _, name := range names {
+			if err != nil && !errors.Is(err, fs.ErrExist) {
+				return
+			}
+			to := name + foundSuffix
+			if err = copy(name, to); !errors.Is(err, fs.ErrExist) {
+				e.copies = append(e.copies, to)
+			}
 		}
 	}
+	keep(logs, copySparse)
+	// A table is never changed, so a second name is a copy.
+	keep(unnamed, os.Link)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		log.Warn("logs could not be copied before they are opened", "err", err)
+		log.Warn("files could not be copied before they are opened", "err", err)
 	}
 	return e
+}
+
+// unnamedTables are those that Badger will remove.
+func unnamedTables(dir string) ([]string, error) {
+	named, _, err := readManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	all, err := allTables(dir)
+	var names []string
+	for id := range all {
+		if _, ok := named[id]; !ok {
+			names = append(names, table.NewFilename(id, dir))
+		}
+	}
+	return names, err
 }
 
 // discard removes the copies of this start, since nothing is missing.
 func (e evidence) discard() error {
 	var err error
 	for _, name := range e.copies {
-		err = errors.Join(err, os.Remove(name))
+		if e := os.Remove(name); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package badger
 
 import (
 	"testing"
+	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/storage/resident"
@@ -53,4 +54,10 @@ func be64(n uint64) []byte {
 		b[i] = byte(n >> (56 - 8*i))
 	}
 	return b
+}
+
+// Walking makes a store that looks at its tables all the time.
+func Walking(o Options) Options {
+	o.walkRest = 10 * time.Millisecond
+	return o
 }

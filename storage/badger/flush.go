@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,24 +28,43 @@ const logSuffix = ".mem"
 
 // openFlusher begins with the newest log of a database that was just opened.
 func openFlusher(dir string) (*flusher, error) {
-	logs, err := filepath.Glob(filepath.Join(dir, "*"+logSuffix))
+	logs, err := sortedLogs(dir)
 	if err != nil {
 		return nil, err
 	}
 	newest := 0
-	for _, name := range logs {
-		// By number: from 100000 on, names do not sort any more.
-		n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(name), logSuffix))
-		if err != nil {
-			return nil, fmt.Errorf("log %s: %w", name, err)
-		}
-		newest = max(newest, n)
+	if len(logs) > 0 {
+		newest, _ = logNumber(logs[len(logs)-1])
 	}
 	f := &flusher{dir: dir}
 	if err := f.follow(newest); err != nil {
 		return nil, fmt.Errorf("find the newest log: %w", err)
 	}
 	return f, nil
+}
+
+// sortedLogs are the names of the logs by number: from 100000 on, names do not sort
+// any more.
+func sortedLogs(dir string) ([]string, error) {
+	logs, err := filepath.Glob(filepath.Join(dir, "*"+logSuffix))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range logs {
+		if _, err := logNumber(name); err != nil {
+			return nil, fmt.Errorf("log %s: %w", name, err)
+		}
+	}
+	slices.SortFunc(logs, func(a, b string) int {
+		m, _ := logNumber(a)
+		n, _ := logNumber(b)
+		return m - n
+	})
+	return logs, nil
+}
+
+func logNumber(name string) (int, error) {
+	return strconv.Atoi(strings.TrimSuffix(filepath.Base(name), logSuffix))
 }
 
 // flush makes the commit that just returned durable. It lies in the log that is
@@ -107,7 +127,7 @@ func (f *flusher) close() error {
 // not be more durable than it is. A power cut can leave the name of a log that was
 // cut to nothing or not begun, which Badger does not open.
 func tidyLogs(dir string) error {
-	for _, suffix := range []string{logSuffix, ".vlog"} {
+	for _, suffix := range []string{logSuffix, vlogSuffix} {
 		names, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
 		if err != nil {
 			return err
@@ -131,7 +151,8 @@ func tidyLog(name string) (err error) {
 	if err != nil {
 		return err
 	}
-	if info.Size() == 0 {
+	// What is shorter than a log's head has nothing in it.
+	if info.Size() < logHead {
 		return os.Remove(name)
 	}
 	return file.Sync()

@@ -17,6 +17,8 @@ import (
 // DamagedError says that acknowledged commits are not in the database: its log was
 // cut off at a record that cannot be read, or files were put back from a copy.
 type DamagedError struct {
+	// File is the log that is damaged, if that is known.
+	File string
 	// Missing commits lie after commit Have; Want is the newest that was acknowledged.
 	Missing uint64
 	Have    uint64
@@ -25,8 +27,12 @@ type DamagedError struct {
 
 // Error implements error.
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%d commits are missing after commit %d: they were acknowledged up to %d, and the log ends before that; "+
-		"restore the directory from a copy, or start with --accept-data-loss to go on without them", e.Missing, e.Have, e.Want)
+	log := "the log"
+	if e.File != "" {
+		log += " " + e.File
+	}
+	return fmt.Sprintf("%d commits are missing after commit %d: they were acknowledged up to %d, and %s ends before that; "+
+		"restore the directory from a copy, or start with --accept-data-loss to go on without them", e.Missing, e.Have, e.Want, log)
 }
 
 // level is how far the store got: the number of a commit, and its mark.

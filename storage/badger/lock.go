@@ -71,4 +71,9 @@ func writeHolder(file *os.File) error {
 	return err
 }
 
-func (l *lock) release() error { return l.file.Close() }
+// release unlocks before it closes: a process that is being started at this moment has
+// the file too until it begins.
+func (l *lock) release() error {
+	err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
+	return errors.Join(err, l.file.Close())
+}

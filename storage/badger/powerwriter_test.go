@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,12 +24,17 @@ import (
 const (
 	writerDir    = "POSTHASTE_TEST_WRITER_DIR"
 	writerNoSync = "POSTHASTE_TEST_WRITER_NO_SYNC"
+	writerFills  = "POSTHASTE_TEST_WRITER_FILLS"
 )
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerDir); dir != "" {
 		o := badger.Options{UnsafeNoSync: os.Getenv(writerNoSync) != ""}
-		if err := writeAll(powerOptions(dir, o)); err != nil {
+		write := writeAll
+		if os.Getenv(writerFills) != "" {
+			write = fillDisk
+		}
+		if err := write(powerOptions(dir, o)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -135,12 +141,21 @@ type line struct {
 
 func startWriter(t *testing.T, dir string, o badger.Options) *writer {
 	t.Helper()
-	w := &writer{t: t, cmd: exec.Command(os.Args[0]), lines: make(chan line)}
-	w.cmd.Env = append(os.Environ(), writerDir+"="+dir)
+	return startUnder(t, dir, o, nil)
+}
+
+// startUnder starts a writer as an argument of another program, and with more in its
+// environment.
+func startUnder(t *testing.T, dir string, o badger.Options, env []string, program ...string) *writer {
+	t.Helper()
+	command := append(program, os.Args[0])
+	w := &writer{t: t, cmd: exec.Command(command[0], command[1:]...), lines: make(chan line)}
+	w.cmd.Env = append(append(os.Environ(), writerDir+"="+dir), env...)
 	if o.UnsafeNoSync {
 		w.cmd.Env = append(w.cmd.Env, writerNoSync+"=1")
 	}
 	w.cmd.Stderr = t.Output()
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := w.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +163,11 @@ func startWriter(t *testing.T, dir string, o badger.Options) *writer {
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = w.cmd.Process.Kill() }) // it has ended, unless the test failed
+	t.Cleanup(func() {
+		if w.cmd.ProcessState == nil { // the test failed
+			w.end()
+		}
+	})
 	go func() {
 		defer close(w.lines)
 		said := bufio.NewScanner(out)
@@ -182,10 +201,13 @@ func (w *writer) readUntil(known ledger, lines int, most time.Duration) {
 	}
 }
 
+// end kills the writer and the program that it runs under, which are a group.
+func (w *writer) end() { _ = syscall.Kill(-w.cmd.Process.Pid, syscall.SIGKILL) }
+
 // kill ends the writer, which may have ended by itself, and writes down what it
 // still said.
 func (w *writer) kill(known ledger) {
-	_ = w.cmd.Process.Kill()
+	w.end()
 	for l := range w.lines {
 		known.write(l)
 	}

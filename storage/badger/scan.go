@@ -11,7 +11,7 @@ import (
 )
 
 // Get implements [resident.Disk].
-func (d *disk) Get(key []byte) ([]byte, error) {
+func (d *disk) Get(key []byte) (value []byte, err error) {
 	d.mu.Lock()
 	a, ok := d.ahead.Get(string(key))
 	d.mu.Unlock()
@@ -21,6 +21,10 @@ func (d *disk) Get(key []byte) ([]byte, error) {
 	if ok {
 		return bytes.Clone(a.value), nil
 	}
+	if err := d.rot.check(key, key); err != nil {
+		return nil, err
+	}
+	defer rescue(&err)
 	txn := d.db.NewTransactionAt(d.durable.Load(), false)
 	defer txn.Discard()
 	item, err := txn.Get(key)
@@ -30,7 +34,7 @@ func (d *disk) Get(key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := item.ValueCopy(nil)
+	value, err = item.ValueCopy(nil)
 	if err == nil && value == nil {
 		value = []byte{}
 	}
@@ -40,6 +44,9 @@ func (d *disk) Get(key []byte) ([]byte, error) {
 // Scan implements [resident.Disk]. What is ahead is looked at before the database,
 // so that a commit that ends in between is seen twice rather than not at all.
 func (d *disk) Scan(r resident.Range, visit func(key, value []byte) bool) error {
+	if err := d.rot.checkRange(r); err != nil {
+		return err
+	}
 	var ahead []aheadPair
 	if r.Reread {
 		ahead = d.aheadOf(r)
@@ -48,13 +55,8 @@ func (d *disk) Scan(r resident.Range, visit func(key, value []byte) bool) error 
 	defer txn.Discard()
 	it := txn.NewIterator(iteratorOptions(r))
 	defer it.Close()
-	if r.Backward {
-		it.Seek(r.To)
-		if it.Valid() && bytes.Equal(it.Item().Key(), r.To) {
-			it.Next()
-		}
-	} else {
-		it.Seek(r.From)
+	if err := seek(it, r); err != nil {
+		return err
 	}
 	for {
 		key, value, err := d.pick(it, &ahead, r)
@@ -65,6 +67,20 @@ func (d *disk) Scan(r resident.Range, visit func(key, value []byte) bool) error 
 			return nil
 		}
 	}
+}
+
+// seek goes to a range's first key.
+func seek(it *badger.Iterator, r resident.Range) (err error) {
+	defer rescue(&err)
+	if !r.Backward {
+		it.Seek(r.From)
+		return nil
+	}
+	it.Seek(r.To)
+	if it.Valid() && bytes.Equal(it.Item().Key(), r.To) {
+		it.Next()
+	}
+	return nil
 }
 
 type aheadPair struct {
@@ -97,6 +113,7 @@ func (d *disk) aheadOf(r resident.Range) []aheadPair {
 // pick takes the next key from the database or from what is ahead of it, which
 // wins where both have it; a nil key is the end.
 func (d *disk) pick(it *badger.Iterator, ahead *[]aheadPair, r resident.Range) (key, value []byte, err error) {
+	defer rescue(&err)
 	for {
 		key = nil
 		if it.Valid() {

@@ -3,6 +3,7 @@ package badger
 import (
 	"fmt"
 	"log/slog"
+	"sync"
 	"syscall"
 
 	"github.com/posthaste-io/posthaste/storage/resident"
@@ -11,12 +12,19 @@ import (
 // spaceWatch judges the free space. Badger writes through mapped memory, where a
 // full disk is not an error but the end of the process, and again at every start.
 type spaceWatch struct {
-	dir    string
-	ask    func(dir string) (free, total uint64, err error)
-	min    uint64
-	log    *slog.Logger
+	dir string
+	ask func(dir string) (free, total uint64, err error)
+	min uint64
+	log *slog.Logger
+
+	mu     sync.Mutex
 	judged resident.Room
 }
+
+// reserveTables is how many tables' size has to be free for what Badger writes without
+// asking: the table in memory and the one that waits, and a merge of the four that
+// begin one, before it removes them.
+const reserveTables = 6
 
 // newSpaceWatch fails if there is too little space to open a store in.
 func newSpaceWatch(o Options) (*spaceWatch, error) {
@@ -28,6 +36,7 @@ func newSpaceWatch(o Options) (*spaceWatch, error) {
 	if w.min == 0 {
 		w.min = max(total/20, DefaultMinFree)
 	}
+	w.min = max(w.min, reserveTables*uint64(o.tableSize))
 	if free < w.min/4 {
 		return nil, fmt.Errorf("%d MiB are free on the disk, and %d MiB are needed to open it; make room first, nothing is lost",
 			free>>20, w.min/4>>20)
@@ -38,6 +47,8 @@ func newSpaceWatch(o Options) (*spaceWatch, error) {
 // room says how much there is, and logs when that changes. What cannot be asked
 // is taken as it was.
 func (w *spaceWatch) room() resident.Room {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	free, _, err := w.ask(w.dir)
 	if err != nil {
 		w.log.Warn("free space is not known", "err", err)

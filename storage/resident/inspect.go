@@ -109,7 +109,7 @@ func (s *Store) withContent(found []listed) []queue.Item {
 	for i := range found {
 		l := &found[i]
 		content, err := s.content(l.item.Home, l.body, l.content)
-		if errors.Is(err, errMissing) {
+		if errors.Is(err, errMissing) && s.isGone(l.item.Key) {
 			continue
 		}
 		if err != nil {
@@ -119,6 +119,15 @@ func (s *Store) withContent(found []listed) []queue.Item {
 		items = append(items, l.item)
 	}
 	return items
+}
+
+// isGone says whether an item whose content is not there was settled in between; if
+// not, the content was lost.
+func (s *Store) isGone(key queue.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	alive, err := s.lives(key)
+	return !alive && err == nil
 }
 
 // ListItems implements [queue.Store].
