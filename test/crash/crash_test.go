@@ -6,18 +6,36 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/posthaste-io/posthaste/storage/postgres/pgtest"
+	"github.com/posthaste-io/posthaste/test/recorder"
 )
 
 // laneTTL is how long the lease of a push lasts; what was in flight at a kill
 // comes back after that.
 const laneTTL = 30 * time.Second
 
+// reconnectTime is how long nodes may take to work again after their database does.
+const reconnectTime = 5 * time.Second
+
 func TestF01_KillsCostTimeNeverAnItem(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes more than a minute")
+		t.Skip("takes about a minute")
 	}
+	killNodes(t, onBadger(t))
+}
+
+func TestF01_KillsOfNodesOnPostgresCostTimeNeverAnItem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about a minute")
+	}
+	killNodes(t, onPostgres(pgtest.URL(t)))
+}
+
+// killNodes kills one node after the other, any of them, while the rest work.
+func killNodes(t *testing.T, p topology) {
 	kills := int(setting(t, "POSTHASTE_CRASH_KILLS", 30))
-	r := newRun(t, setting(t, "POSTHASTE_CRASH_SEED", rand.Uint64N(1e9)))
+	r := newRun(t, setting(t, "POSTHASTE_CRASH_SEED", rand.Uint64N(1e9)), p)
 	t.Logf("POSTHASTE_CRASH_SEED=%d POSTHASTE_CRASH_KILLS=%d", r.seed, kills)
 
 	r.cluster.start()
@@ -32,8 +50,9 @@ func TestF01_KillsCostTimeNeverAnItem(t *testing.T) {
 			life = nemesis.IntN(60)
 		}
 		pause(t.Context(), time.Duration(life)*time.Millisecond)
-		r.cluster.kill()
-		r.cluster.start()
+		node := nemesis.IntN(p.nodes)
+		r.cluster.kill(node)
+		r.cluster.startNode(node)
 	}
 	stopProducers()
 	r.drain(laneTTL + 60*time.Second)
@@ -54,7 +73,7 @@ func TestF02_GracefulStopsCostNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a quarter of a minute")
 	}
-	r := newRun(t, setting(t, "POSTHASTE_CRASH_SEED", rand.Uint64N(1e9)))
+	r := newRun(t, setting(t, "POSTHASTE_CRASH_SEED", rand.Uint64N(1e9)), onBadger(t))
 	t.Logf("POSTHASTE_CRASH_SEED=%d", r.seed)
 
 	r.cluster.start()
@@ -75,6 +94,43 @@ func TestF02_GracefulStopsCostNothing(t *testing.T) {
 	gate(t, "acknowledged items", r.acked.Load(), 60*stops)
 	gate(t, "settled leases", r.settled.Load(), 20*stops)
 	gate(t, "pushes", r.posts.Load(), 20*stops)
+}
+
+func TestF08_RestartsOfPostgresCostTimeNeverAnItem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes most of a minute")
+	}
+	restarts := int(setting(t, "POSTHASTE_CRASH_RESTARTS", 20))
+	database := pgtest.Start(t)
+	r := newRun(t, setting(t, "POSTHASTE_CRASH_SEED", rand.Uint64N(1e9)), onPostgres(database.URL(t)))
+	t.Logf("POSTHASTE_CRASH_SEED=%d POSTHASTE_CRASH_RESTARTS=%d", r.seed, restarts)
+
+	r.cluster.start()
+	r.setUp()
+	stopProducers, stopConsumers := r.load(false)
+	nemesis := r.random(99)
+	for range restarts {
+		pause(t.Context(), time.Duration(100+nemesis.IntN(900))*time.Millisecond)
+		how := []string{"fast", "immediate", "kill"}[nemesis.IntN(3)]
+		if how == "kill" {
+			database.Kill()
+		} else {
+			database.Stop(how)
+		}
+		pause(t.Context(), time.Duration(100+nemesis.IntN(500))*time.Millisecond)
+		database.Restart()
+		r.history.Note("nemesis", recorder.Outage, "", how)
+		r.cluster.awaitReady(reconnectTime)
+	}
+	stopProducers()
+	r.drain(laneTTL + 20*time.Second)
+	stopConsumers()
+	r.verdict(false, laneTTL)
+
+	gate(t, "acknowledged items", r.acked.Load(), 60*restarts)
+	gate(t, "settled leases", r.settled.Load(), 20*restarts)
+	gate(t, "pushes", r.posts.Load(), 20*restarts)
+	gate(t, "calls cut or refused in outages", r.cut.Load()+r.refused.Load(), restarts)
 }
 
 // gate fails a run that did too little to mean anything.

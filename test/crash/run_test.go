@@ -36,8 +36,9 @@ type run struct {
 	receiver *receiver
 
 	acked, leased, settled, posts atomic.Int64
-	// cut counts calls and pushes whose outcome is not known to who made them.
-	cut atomic.Int64
+	// cut counts calls and pushes whose outcome is not known to who made them; refused
+	// those calls that were answered with a refusal for now.
+	cut, refused atomic.Int64
 	// draining tells consumers to complete what they get.
 	draining atomic.Bool
 
@@ -45,14 +46,14 @@ type run struct {
 	odds []string
 }
 
-func newRun(t *testing.T, seed uint64) *run {
+func newRun(t *testing.T, seed uint64, p topology) *run {
 	path := filepath.Join(t.ArtifactDir(), "history.jsonl")
 	file, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &run{t: t, seed: seed, path: path, file: file, history: recorder.New(file)}
-	r.cluster = newCluster(t, r.history)
+	r.cluster = newCluster(t, p, r.history)
 	r.client = newClient(r.cluster)
 	r.receiver = newReceiver(t, r)
 	return r
@@ -73,6 +74,9 @@ func (r *run) end(client string, verb recorder.Verb, queueName string, op uint64
 	}
 	if phase == recorder.Unknown {
 		r.cut.Add(1)
+	}
+	if errors.Is(err, errRefused) {
+		r.refused.Add(1)
 	}
 	if errors.Is(err, errOdd) {
 		r.odd("%v", err)
@@ -193,7 +197,7 @@ func (r *run) inspect(queueName string) int {
 	}
 }
 
-// verdict ends the run: it stops the server, and hands history and journal to
+// verdict ends the run: it stops the nodes, and hands history and journal to
 // the judge.
 func (r *run) verdict(graceful bool, lanes time.Duration) {
 	r.t.Helper()
@@ -216,7 +220,7 @@ func (r *run) verdict(graceful bool, lanes time.Duration) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	h := judge.History{Events: events, Journal: journal(r.t, r.cluster.dir), Queues: map[string]judge.Policy{
+	h := judge.History{Events: events, Journal: r.cluster.journal(r.t), Queues: map[string]judge.Policy{
 		pullQueue: {
 			Dead: pullQueue + queue.DeadSuffix, MaxAttempts: pullAttempts,
 			MaxRecoveries: queue.DefaultMaxRecoveries, Graceful: graceful,
@@ -233,8 +237,8 @@ func (r *run) verdict(graceful bool, lanes time.Duration) {
 		}
 	}
 	r.t.Logf("seed %d: %d events, %d journal records; %d items acknowledged, %d leased, %d settled, %d pushed, "+
-		"%d calls and pushes cut, %d leases lapsed, %d items buried", r.seed, len(events), len(h.Journal),
-		r.acked.Load(), r.leased.Load(), r.settled.Load(), r.posts.Load(), r.cut.Load(), lapses, dead)
+		"%d calls and pushes cut, %d calls refused, %d leases lapsed, %d items buried", r.seed, len(events), len(h.Journal),
+		r.acked.Load(), r.leased.Load(), r.settled.Load(), r.posts.Load(), r.cut.Load(), r.refused.Load(), lapses, dead)
 	r.report(judge.Judge(h))
 }
 

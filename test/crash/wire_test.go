@@ -81,7 +81,7 @@ type retryItem struct {
 	Delay string `json:"delay,omitempty"`
 }
 
-// client makes calls to whatever process runs at the moment.
+// client makes calls to whatever node listens at the moment.
 type client struct {
 	http    *http.Client
 	cluster *cluster
@@ -103,10 +103,12 @@ var (
 	errConflict = errors.New("conflict")
 	// errMissing is an answer of 404.
 	errMissing = errors.New("missing")
+	// errRefused is an answer of 503 or 429 that says that nothing was done.
+	errRefused = errors.New("refused")
 )
 
 // call sends one request and says what is known of its outcome. It waits for a
-// process that listens, but tries only once. The error is for people, except
+// node that listens, but tries only once. The error is for people, except
 // that it is an [errOdd] where the server misbehaved.
 func (c *client) call(ctx context.Context, method string, request, reply any) (recorder.Phase, error) {
 	body, err := json.Marshal(request)
@@ -136,6 +138,10 @@ func (c *client) call(ctx context.Context, method string, request, reply any) (r
 	if err != nil {
 		return recorder.Unknown, fmt.Errorf("%s: %w", method, err)
 	}
+	if res.StatusCode == http.StatusServiceUnavailable {
+		// Those who ask again at once would only keep the nodes from recovering.
+		pause(ctx, 20*time.Millisecond)
+	}
 	return read(method, res.StatusCode, text, reply)
 }
 
@@ -160,7 +166,7 @@ func read(method string, status int, text []byte, reply any) (recorder.Phase, er
 	case status == http.StatusNotFound:
 		return recorder.Fail, fmt.Errorf("%w: %w: %w", errOdd, errMissing, err)
 	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
-		return recorder.Fail, err
+		return recorder.Fail, fmt.Errorf("%w: %w", errRefused, err)
 	default:
 		return recorder.Unknown, fmt.Errorf("%w: %w", errOdd, err)
 	}

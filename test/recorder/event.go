@@ -5,7 +5,8 @@ type Verb string
 
 // The verbs. Post is a request that reached a receiver: its invocation is the
 // arrival, its end the answer. Found is what an inspection saw after the drain.
-// Start, Kill and Stop are what the test did to the process.
+// Start, Kill and Stop are what the test did to a process. Outage is written when a
+// database that was away is back.
 const (
 	Produce  Verb = "produce"
 	Lease    Verb = "lease"
@@ -19,6 +20,7 @@ const (
 	Start    Verb = "start"
 	Kill     Verb = "kill"
 	Stop     Verb = "stop"
+	Outage   Verb = "outage"
 )
 
 // Phase says which of an operation's events it is.

@@ -66,9 +66,9 @@ type index struct {
 	// attempts are the produce calls, by payload; ids are the items seen with it.
 	attempts map[string][]step
 	ids      map[string]map[string]bool
-	// kills are when the process was killed, rising.
-	kills []int64
-	home  map[string]string
+	// faults are when a process was killed, or an outage was over, rising.
+	faults []int64
+	home   map[string]string
 }
 
 func newIndex(h History) *index {
@@ -113,11 +113,11 @@ func (x *index) join(events []recorder.Event) {
 		}
 	}
 	for _, c := range x.calls {
-		if c.Verb == recorder.Kill {
-			x.kills = append(x.kills, c.end.Mono)
+		if c.Verb == recorder.Kill || c.Verb == recorder.Outage {
+			x.faults = append(x.faults, c.end.Mono)
 		}
 	}
-	slices.Sort(x.kills)
+	slices.Sort(x.faults)
 }
 
 // add files what a call says about each of its items.

@@ -85,7 +85,7 @@ func Judge(h History) []Violation {
 		checkEnd(it, policy, report)
 		checkDue(it, report)
 		if policy.Push {
-			checkPosts(it, policy, x.kills, report)
+			checkPosts(it, policy, x.faults, report)
 			checkLedger(it, policy, report)
 		} else {
 			checkLeases(it, report)

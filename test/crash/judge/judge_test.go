@@ -161,3 +161,13 @@ func TestJudge_CatchesEveryPlantedFault(t *testing.T) {
 		})
 	}
 }
+
+func TestJudge_AnOutageInterruptsAsAKillDoes(t *testing.T) {
+	t.Parallel()
+	s := faultless()
+	s.without("kill 2")
+	s.Events[s.begun["kill 1"]].Verb = recorder.Outage
+	if found := judge.Judge(s.History); len(found) > 0 {
+		t.Errorf("got %v, want nothing: all was interrupted by the outage", found)
+	}
+}

@@ -13,15 +13,15 @@ import (
 const maxMono = math.MaxInt64
 
 // checkPosts: one request of an item at a time, with rising numbers, and at most
-// one more than the budget for each kill that may have hit one.
-func checkPosts(it *item, policy Policy, kills []int64, report reporter) {
+// one more than the budget for each fault that may have hit one.
+func checkPosts(it *item, policy Policy, faults []int64, report reporter) {
 	cut := 0
 	hit := map[int]bool{}
 	for i, p := range it.posts {
-		// The life of the process in which the request was sent.
-		life, _ := slices.BinarySearch(kills, p.Mono)
-		if life < len(kills) {
-			hit[life] = true
+		// The time between two faults in which the request was sent.
+		calm, _ := slices.BinarySearch(faults, p.Mono)
+		if calm < len(faults) {
+			hit[calm] = true
 		}
 		if p.phase != recorder.OK {
 			cut++
@@ -46,8 +46,8 @@ func checkPosts(it *item, policy Policy, kills []int64, report reporter) {
 			n, policy.MaxAttempts, allowed-policy.MaxAttempts)
 	}
 	switch lapses := it.count(queue.LapseRecord); {
-	case lapses > len(kills):
-		report(BoundedAttempts, it.id, "lapsed %d times in a run with %d kills", lapses, len(kills))
+	case lapses > len(faults):
+		report(BoundedAttempts, it.id, "lapsed %d times in a run with %d faults", lapses, len(faults))
 	case policy.Graceful && lapses > 0:
 		report(BoundedAttempts, it.id, "lapsed %d times, though the process only stopped gracefully", lapses)
 	}
@@ -121,7 +121,7 @@ func checkPosted(it *item, policy Policy, p step, records []queue.Record, report
 
 // checkSpent: the budget is neither passed nor left unused: what lies in the
 // dead-letter queue failed as often as it was allowed to, or was in flight at so
-// many kills in a row that it counts as poison.
+// many faults in a row that it counts as poison.
 func checkSpent(it *item, policy Policy, ended *queue.Record, report reporter) {
 	counted, inRow, poison := 0, 0, false
 	for _, record := range it.records {
