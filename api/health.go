@@ -14,11 +14,13 @@ type Check struct {
 	Name string
 	// Err is nil while it is well. Its text is shown.
 	Err error
+	// Minor says that work is taken all the same: only /health shows it.
+	Minor bool
 }
 
 // health is the answer of /health and, in short, of /readyz.
 type health struct {
-	// Status is ok, stopping or failing.
+	// Status is ok, degraded, failing or stopping.
 	Status  string        `json:"status"`
 	Version string        `json:"version,omitempty"`
 	Checks  []healthCheck `json:"checks,omitempty"`
@@ -49,10 +51,18 @@ func (s *Server) healthRoutes(r chi.Router) {
 func (x *exchange) ready(whole bool) {
 	answer, status := health{Status: "ok"}, http.StatusOK
 	for _, c := range x.s.ready() {
+		if c.Minor && !whole {
+			continue
+		}
 		check := healthCheck{Name: c.Name, OK: c.Err == nil}
 		if c.Err != nil {
 			check.Error = c.Err.Error()
+		}
+		switch {
+		case c.Err != nil && !c.Minor:
 			answer.Status, status = "failing", http.StatusServiceUnavailable
+		case c.Err != nil && status == http.StatusOK:
+			answer.Status = "degraded"
 		}
 		answer.Checks = append(answer.Checks, check)
 	}

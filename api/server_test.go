@@ -20,10 +20,12 @@ import (
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	var storeErr error
+	var storeErr, filesErr error
 	e := setup(t, func(o *api.Options) {
 		o.Version = "1.2.3"
-		o.Ready = func() []api.Check { return []api.Check{{Name: "store", Err: storeErr}} }
+		o.Ready = func() []api.Check {
+			return []api.Check{{Name: "store", Err: storeErr}, {Name: "files", Err: filesErr, Minor: true}}
+		}
 	})
 	get := func(path string) answer {
 		t.Helper()
@@ -49,6 +51,12 @@ func TestHealth(t *testing.T) {
 	get("/health").is("disk is gone", "checks", 0, "error")
 
 	storeErr = nil
+	filesErr = errors.New("a table is damaged")
+	check(get("/readyz"), 200, "ok") // work is taken all the same
+	health = get("/health")
+	check(health, 200, "degraded")
+	health.is("a table is damaged", "checks", 1, "error")
+
 	drained := false
 	e.broker.drain = func() { drained = true }
 	e.server.Drain()

@@ -233,13 +233,17 @@ func (a *app) bind(flag, address string) (*net.TCPListener, error) {
 	return bound, nil
 }
 
-// checks are what must be well for the server to take work.
+// checks are what must be well for the server to take work, and what should be.
 func (a *app) checks() []api.Check {
 	err := a.store.Err()
 	if nodes, ok := a.store.(shared); ok && err == nil {
 		err = nodes.Reachable()
 	}
-	return []api.Check{{Name: "store", Err: err}}
+	checks := []api.Check{{Name: "store", Err: err}}
+	if files, ok := a.store.(interface{ Damage() error }); ok {
+		checks = append(checks, api.Check{Name: "files", Err: files.Damage(), Minor: true})
+	}
+	return checks
 }
 
 // lane shows what the dispatcher does for a subscription. The type is said twice, with

@@ -34,7 +34,7 @@ type serveCommand struct {
 	Schema         string   `default:"posthaste" env:"POSTHASTE_SCHEMA" help:"Schema of the tables on PostgreSQL, of a-z, 0-9 and _."`
 	Migrate        bool     `default:"true" negatable:"" env:"POSTHASTE_MIGRATE" help:"Bring the schema on PostgreSQL up to date at the start; otherwise a schema that lacks a step is refused."`
 	Hints          bool     `default:"true" negatable:"" env:"POSTHASTE_HINTS" help:"Tell other nodes by NOTIFY what became available. Without it, as behind a pooler in transaction mode, they see it at their next poll, each second."`
-	AcceptDataLoss bool     `env:"POSTHASTE_ACCEPT_DATA_LOSS" help:"Open a store whose log lost commits that were acknowledged, and go on with what is left."`
+	AcceptDataLoss bool     `env:"POSTHASTE_ACCEPT_DATA_LOSS" help:"Open a store whose log lost commits that were acknowledged, or whose files are damaged, and go on with what is left. Damaged files are set aside, not deleted."`
 }
 
 // logFormat is how log lines look.
