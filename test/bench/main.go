@@ -7,6 +7,7 @@
 //	go run ./test/bench                       # everything, about five minutes
 //	go run ./test/bench -quick                # does it still work? a few seconds
 //	go run ./test/bench -only 'e2e|push' -json report.json -profiles .
+//	go run ./test/bench -only none -churn 3m -stores postgres
 //
 // Whether what was acknowledged would survive a power cut stands beside each
 // figure. What --json writes is described at [Report].
@@ -86,6 +87,8 @@ type bench struct {
 	// postgres is the database's URL, each server on it has a schema of its own.
 	postgres string
 	schemas  int
+	// churn is how long that runs, 0 for not at all.
+	churn time.Duration
 }
 
 func main() {
@@ -113,6 +116,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	rounds := flags.Int("rounds", 0, "measure so many `times`")
 	only := flags.String("only", "", "groups to measure, a `regexp` over: e2e produce drain push flat")
 	names := flags.String("stores", "memory|badger|postgres", "stores to measure, a `regexp`")
+	churning := flags.Duration("churn", 0, "also run producers and consumers over a standing backlog for so `long` on each store, as 3m")
 	profiles := flags.String("profiles", "", "write processor profiles of e2e and push into this `folder`")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -125,7 +129,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("-stores: %w", err)
 	}
-	b := &bench{plan: full, profiles: *profiles}
+	b := &bench{plan: full, profiles: *profiles, churn: *churning}
 	for _, s := range stores {
 		if on.MatchString(s.name) {
 			b.stores = append(b.stores, s)
@@ -185,6 +189,13 @@ func (b *bench) measure(ctx context.Context, want func(group string) bool) error
 	if want("push") {
 		if err := b.pushRows(ctx); err != nil {
 			return err
+		}
+	}
+	if b.churn > 0 {
+		for _, on := range b.stores {
+			if err := b.churnRows(ctx, on); err != nil {
+				return fmt.Errorf("churn on %s: %w", on.name, err)
+			}
 		}
 	}
 	if want("flat") {
