@@ -18,7 +18,7 @@ const availableSQL = `from {s}.items i
 	limit $6::bigint
 	for update of i skip locked`
 
-const chosenColumns = `i.id, i.home, i.available_at, i.seq, i.size, i.held, i.lapse_counts, i.counter, i.deliveries, i.attempts, i.recoveries, i.updated_at,
+const chosenColumns = `i.id, i.queue, i.home, i.available_at, i.seq, i.size, i.held, i.lapse_counts, i.counter, i.deliveries, i.attempts, i.recoveries, i.updated_at,
 		gen_random_uuid()::text as lot`
 
 // claimSQL leases what there is for one call, if limits alone decide who gets what:
@@ -52,11 +52,15 @@ const peekSQL = `with ` + clockSQL + `
 var dealtSQL = `with ` + clockSQL + `, picked as (
 	select ` + chosenColumns + `, u.taker, u.n
 	from unnest($5::uuid[], $6::bigint[], $12::integer[]) with ordinality as u (id, home, taker, n)
-	join {s}.items i on i.id = u.id and i.queue = $3::bigint and i.home = u.home
+	cross join lateral (select * from {s}.items i where i.id = u.id and i.queue = $3::bigint and i.home = u.home) i
 ), chosen as materialized (
 	select * from picked
 )` + leaseSQL
 
+// A join by the queue as a parameter could be planned as one walk of all that the queue
+// holds for each item, while the table is small, and that plan is kept. So the queue is
+// a column of what is chosen.
+//
 // leaseSQL leases what is chosen, which is locked and so cannot slip away: $7 is the
 // marker, $8 the call's index, $9 to $11 are the takers' owners, flags and times to live
 // in microseconds. It answers one row an item, or one with nulls: now, whether anything
@@ -78,7 +82,7 @@ var leaseSQL = `, leased as (
 		available_at = (select now from clock) + ($11::bigint[])[c.taker] * interval '1 microsecond',
 		updated_at = (select now from clock)
 	from chosen c
-	where i.id = c.id and i.queue = $3::bigint and i.home = c.home
+	where i.id = c.id and i.queue = c.queue and i.home = c.home
 	returning c.n, c.taker, c.available_at as position, ` + itemColumns("i", true) + `
 ), lapses as (
 	` + recordSQL(`
@@ -104,5 +108,5 @@ select clock.now, exists (select from picked), l.* from clock left join leased l
 // againSQL reads what was leased, by key and by the counter of the token.
 var againSQL = `select u.n, ` + itemColumns("i", true) + `
 	from unnest($2::uuid[], $3::bigint[], $4::bigint[]) with ordinality as u (id, home, counter, n)
-	join {s}.items i on i.id = u.id and i.queue = $1::bigint and i.home = u.home and i.counter = u.counter
+	cross join lateral (select * from {s}.items i where i.id = u.id and i.queue = $1::bigint and i.home = u.home and i.counter = u.counter) i
 	order by u.n`

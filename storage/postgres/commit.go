@@ -50,13 +50,24 @@ func commit[A any](ctx context.Context, s *Store, u unit[A]) (A, error) {
 			if try == retries {
 				return none, fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
 			}
+			if isReadOnly(err) {
+				s.pool.Reset()
+			}
 			if err := pause(ctx, try); err != nil {
 				return none, fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
 			}
 		case unsent:
 			return none, fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+		case stale:
+			if try == retries || ctx.Err() != nil {
+				return none, fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+			}
+			s.pool.Reset()
 		case unknown:
 			s.log.Warn("connection lost in a commit; asking whether it was done", "error", err)
+			if ctx.Err() == nil {
+				s.pool.Reset() // it was not the call that gave up: others may be lost, too
+			}
 			answer, committed, rerr := resolve(ctx, s, u, marker)
 			switch {
 			case rerr != nil:
@@ -112,7 +123,9 @@ func resolveOnce[A any](ctx context.Context, s *Store, u unit[A], marker uuid.UU
 		return answer, false, err
 	}
 	var stored []byte
-	if err := conn.QueryRow(ctx, s.sql.marked, marker).Scan(&stored); err != nil {
+	err = conn.QueryRow(ctx, s.sql.marked, marker).Scan(&stored)
+	if err != nil || stored == nil {
+		// Without an answer it is a marker of ours, of which we did not see that it was made.
 		return answer, false, err
 	}
 	answer, err = u.replay(ctx, conn, stored)
@@ -127,8 +140,10 @@ const (
 	done fate = iota
 	// rolledBack: it was not committed, and may be tried again.
 	rolledBack
-	// unsent: it never reached the database.
+	// unsent: it never reached the database, which cannot be reached.
 	unsent
+	// stale: it never reached the database, on a connection that was lost before.
+	stale
 	// unknown: it may have been committed.
 	unknown
 )
@@ -138,12 +153,18 @@ func judge(err error) fate {
 	if err == nil {
 		return done
 	}
-	if errors.As(err, new(errUnsent)) || errors.As(err, new(*pgconn.ConnectError)) || pgconn.SafeToRetry(err) {
+	if errors.As(err, new(errUnsent)) || errors.As(err, new(*pgconn.ConnectError)) {
 		return unsent
+	}
+	if errors.Is(err, pgconn.ErrConnClosed) {
+		return unknown // this is also how pgx tells that the connection was lost before the answer
+	}
+	if pgconn.SafeToRetry(err) {
+		return stale
 	}
 	state, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
-		if errors.As(err, new(*refused)) {
+		if errors.As(err, new(*refused)) || errors.Is(err, errAttributes) {
 			return done
 		}
 		return unknown
@@ -151,13 +172,28 @@ func judge(err error) fate {
 	switch {
 	case state.Code == "40001", state.Code == "40P01", state.Code == "55P03":
 		return rolledBack // serialization, deadlock, lock timeout
-	case state.Severity == "FATAL", state.Severity == "PANIC":
+	case severity(state) == "FATAL", severity(state) == "PANIC":
 		return unknown // it may come between the commit and its answer
-	case state.Code[:2] == "53", state.Code == "57014", state.Code == "25006":
+	case state.Code[:2] == "53", state.Code == "57014", isReadOnly(err):
 		return rolledBack // resources, cancelled, read only
 	default:
 		return done
 	}
+}
+
+// severity is in English, whatever the server speaks.
+func severity(state *pgconn.PgError) string {
+	if state.SeverityUnlocalized == "" {
+		return state.Severity // of servers before 9.6
+	}
+	return state.SeverityUnlocalized
+}
+
+// isReadOnly says that the connection is to a server that became a standby. Another may
+// have taken its place, so connections are made anew.
+func isReadOnly(err error) bool {
+	state, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && state.Code == "25006"
 }
 
 // refused is an error of our own making that ends a batch which did nothing.
@@ -193,11 +229,15 @@ func read[A any](ctx context.Context, s *Store, query func(ctx context.Context, 
 			defer conn.Release()
 			return query(ctx, conn)
 		}()
-		if fate := judge(err); fate == done || ctx.Err() != nil || try == retries {
+		fate := judge(err)
+		if fate == done || ctx.Err() != nil || try == retries {
 			if fate != done {
 				err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
 			}
 			return answer, err
+		}
+		if fate == stale || fate == unknown {
+			s.pool.Reset()
 		}
 		if pause(ctx, try) != nil {
 			return none, fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
@@ -211,6 +251,9 @@ func read[A any](ctx context.Context, s *Store, query func(ctx context.Context, 
 func pipeline(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch, each func(pgx.BatchResults) error) (err error) {
 	results := conn.SendBatch(ctx, batch)
 	err = each(results)
-	// The end of the pipeline is the commit's answer.
-	return errors.Join(err, results.Close())
+	// The end of the pipeline is the commit's answer. After an error it says the same.
+	if cerr := results.Close(); err == nil {
+		err = cerr
+	}
+	return err
 }

@@ -125,9 +125,8 @@ func (s *Store) wasPut(stored []byte, items []queue.NewItem) (revision uint64, e
 	}
 	now := s.clock.saw(time.UnixMicro(answer.Now))
 	for i := range items {
-		if it := &items[i]; !dueAt(it, now).After(now) {
-			s.available(it.Queue, it.Partition, now)
-		}
+		it := &items[i]
+		s.placed(it.Queue, it.Partition, dueAt(it, now), now)
 	}
 	return uint64(answer.Revision), nil
 }
@@ -145,7 +144,7 @@ const deleteSQL = `with ` + clockSQL + `, gone as (
 	where kind = $4 and namespace = $5 and name = $6 and revision = $7
 	returning revision
 ), mark as (
-	insert into {s}.batches (id, at) select $3::uuid, clock.now from gone cross join clock
+	insert into {s}.batches (id, at, answer) select $3::uuid, clock.now, 'true' from gone cross join clock
 )
 select exists (select from gone), exists (
 	select from {s}.documents where kind = $4 and namespace = $5 and name = $6
@@ -164,7 +163,7 @@ func (s *Store) Delete(ctx context.Context, key storage.DocumentKey, revision ui
 			}
 			return none, err
 		},
-		// That there is a marker says it all.
+		// Its marker says nothing but that it is there.
 		replay: func(context.Context, *pgxpool.Conn, []byte) (none struct{}, err error) { return none, nil },
 	})
 	return err

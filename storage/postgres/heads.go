@@ -96,7 +96,11 @@ func (h *heads) finish(s outset, at time.Time) {
 	if !known.low.IsZero() && known.low.Before(at) {
 		at = known.low
 	}
-	if at.After(known.at) {
+	// A walk knows where the first item is, also if that is below the head: others put
+	// it there, and there may be more. Another claim knows nothing of what is between the
+	// head as it was and as a walk has found it since.
+	walked := s.from.IsZero() && !at.IsZero()
+	if walked || at.After(known.at) && !s.from.Add(headSlack).After(known.at) {
 		known.at = at
 	}
 }

@@ -22,7 +22,7 @@ const (
 	hintEvery = 50 * time.Millisecond
 	// hintQueues bounds the queues of one hint, whose text PostgreSQL bounds at 8,000
 	// bytes.
-	hintQueues = 300
+	hintQueues = 200
 	// A listening connection that has been quiet is asked whether it lives.
 	pingEvery, pingTimeout = 10 * time.Second, 5 * time.Second
 
@@ -37,15 +37,18 @@ type hints struct {
 	node string
 	wake chan struct{} // holds one: there is something to send
 
+	// off says that nobody sends.
+	off bool
+
 	mu      sync.Mutex
-	pending map[queue.Number]struct{}
+	pending map[place]time.Time // the lowest position that something was put at
 	heard   func(queues ...queue.Number)
 }
 
 func newHints() *hints {
 	var id [8]byte
 	rand.Read(id[:]) // never returns an error
-	return &hints{node: hex.EncodeToString(id[:]), wake: make(chan struct{}, 1), pending: map[queue.Number]struct{}{}}
+	return &hints{node: hex.EncodeToString(id[:]), wake: make(chan struct{}, 1), pending: map[place]time.Time{}}
 }
 
 // OnHint registers who is told of queues on which another node made something
@@ -56,10 +59,15 @@ func (s *Store) OnHint(f func(queues ...queue.Number)) {
 	s.hints.heard = f
 }
 
-// add has a queue's number sent soon.
-func (h *hints) add(q queue.Number) {
+// add has it told soon that something was put at a position.
+func (h *hints) add(p place, at time.Time) {
+	if h.off {
+		return
+	}
 	h.mu.Lock()
-	h.pending[q] = struct{}{}
+	if lowest, ok := h.pending[p]; !ok || at.Before(lowest) {
+		h.pending[p] = at
+	}
 	h.mu.Unlock()
 	select {
 	case h.wake <- struct{}{}:
@@ -73,29 +81,31 @@ func (h *hints) take() string {
 	defer h.mu.Unlock()
 	var b strings.Builder
 	n := 0
-	for q := range h.pending {
+	for p, at := range h.pending {
 		if n == hintQueues {
 			break
 		}
 		if n++; n == 1 {
 			b.WriteString(h.node)
 		}
-		b.WriteString(" " + strconv.FormatUint(uint64(q), 36))
-		delete(h.pending, q)
+		fmt.Fprintf(&b, " %s.%d.%s", strconv.FormatUint(uint64(p.queue), 36), p.partition, strconv.FormatInt(at.UnixMicro(), 36))
+		delete(h.pending, p)
 	}
 	return b.String()
 }
 
-// hear tells of a hint that another node sent.
-func (h *hints) hear(text string) {
+// hear tells of a hint that another node sent. What was put below the head that this
+// node remembers has to be looked for there.
+func (h *hints) hear(text string, heads *heads) {
 	words := strings.Fields(text)
 	if len(words) < 2 || words[0] == h.node {
 		return
 	}
 	queues := make([]queue.Number, 0, len(words)-1)
 	for _, word := range words[1:] {
-		if n, err := strconv.ParseUint(word, 36, 64); err == nil {
-			queues = append(queues, queue.Number(n))
+		if p, at, ok := parseHint(word); ok {
+			heads.lower(p.queue, p.partition, at)
+			queues = append(queues, p.queue)
 		}
 	}
 	h.mu.Lock()
@@ -104,6 +114,18 @@ func (h *hints) hear(text string) {
 	if heard != nil && len(queues) > 0 {
 		heard(queues...)
 	}
+}
+
+// parseHint reads queue.partition.position; what is not one is of another version.
+func parseHint(word string) (p place, at time.Time, ok bool) {
+	fields := strings.Split(word, ".")
+	if len(fields) != 3 {
+		return place{}, time.Time{}, false
+	}
+	number, err1 := strconv.ParseUint(fields[0], 36, 64)
+	partition, err2 := strconv.ParseInt(fields[1], 10, 32)
+	micros, err3 := strconv.ParseInt(fields[2], 36, 64)
+	return place{queue.Number(number), int32(partition)}, time.UnixMicro(micros).UTC(), err1 == nil && err2 == nil && err3 == nil
 }
 
 // sendHints sends what is pending, not too often. An error changes nothing: the other
@@ -116,7 +138,9 @@ func (s *Store) sendHints(ctx context.Context) {
 		case <-s.hints.wake:
 		}
 		for text := s.hints.take(); text != ""; text = s.hints.take() {
-			_, err := s.pool.Exec(ctx, `select pg_notify($1, $2)`, s.channel, text)
+			sending, cancel := context.WithTimeout(ctx, pingTimeout)
+			_, err := s.pool.Exec(sending, `select pg_notify($1, $2)`, s.channel, text)
+			cancel()
 			if err != nil && ctx.Err() == nil {
 				s.log.Debug("hint not sent", "error", err)
 			}
@@ -166,7 +190,7 @@ func (s *Store) listen(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil:
-			s.hints.hear(note.Payload)
+			s.hints.hear(note.Payload, &s.heads)
 			continue
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -173,6 +173,9 @@ func (c *claim) give(it queue.Item, err error, taker int32) error {
 
 // reached is the position below which the claim left nothing, or zero.
 func (c *claim) reached() time.Time {
+	if c.wanted == 0 {
+		return time.Time{} // nobody looked
+	}
 	if c.last.IsZero() && !c.spilled {
 		return c.now
 	}

@@ -90,8 +90,17 @@ func migrateOne(ctx context.Context, pool *pgxpool.Pool, schema string, all []mi
 		if _, err = tx.Exec(ctx, `select pg_advisory_xact_lock(hashtextextended('posthaste migration of ' || $1, 0))`, schema); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `create schema if not exists `+schema+`;
-			create table if not exists `+schema+`.migrations (version integer primary key, name text not null, at timestamptz not null default clock_timestamp())`)
+		// Not by if not exists, for which the role would need to be allowed to make one.
+		var there bool
+		if err := tx.QueryRow(ctx, `select to_regnamespace($1) is not null`, schema).Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			if _, err := tx.Exec(ctx, `create schema `+schema); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(ctx, `create table if not exists `+schema+`.migrations (version integer primary key, name text not null, at timestamptz not null default clock_timestamp())`)
 		if err != nil {
 			return err
 		}
@@ -158,15 +167,7 @@ func migrationStatus(ctx context.Context, pool *pgxpool.Pool, schema string) ([]
 // Migrations brings a database up to date, or tells where it stands, for commands that
 // do nothing else.
 func Migrations(ctx context.Context, o Options, up bool) ([]Step, error) {
-	schema, err := quoteSchema(o.Schema)
-	if err != nil {
-		return nil, err
-	}
-	config, err := poolConfig(o.URL)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pool, schema, err := connect(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -184,15 +185,7 @@ func Migrations(ctx context.Context, o Options, up bool) ([]Step, error) {
 
 // Drop removes a schema with all that is in it.
 func Drop(ctx context.Context, o Options) error {
-	schema, err := quoteSchema(o.Schema)
-	if err != nil {
-		return err
-	}
-	config, err := poolConfig(o.URL)
-	if err != nil {
-		return err
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pool, schema, err := connect(ctx, o)
 	if err != nil {
 		return err
 	}

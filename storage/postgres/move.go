@@ -23,16 +23,13 @@ func moveSQL(mark string) string {
 	select * from unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::bigint[], $9::bigint[])
 		with ordinality as e (id, queue, home, target, partition, expire_ttl, random, ord)
 ), locked as materialized (
-	select i.id, i.queue, i.home, i.partition, i.held, i.attempts, i.created_at
-	from entry e join {s}.items i on i.id = e.id and i.queue = e.queue and i.home = e.home
-	order by i.id, i.queue, i.home
-	for update of i
+	` + lockSQL(`i.partition as source, i.attempts, i.created_at`) + `
 ), judged as materialized (
-	select e.*, l.partition as source, l.attempts, l.created_at, case
-		when l.id is null or l.held then 2
-		when exists (select from {s}.items t where t.id = e.id and t.queue = e.target and t.home = e.home) then 3
+	select l.*, case
+		when l.held is null or l.held then 2
+		when exists (select from {s}.items t where t.id = l.id and t.queue = l.target and t.home = l.home) then 3
 		else 1 end as status
-	from entry e left join locked l on l.id = e.id and l.queue = e.queue and l.home = e.home
+	from locked l
 ), placed as materialized (
 	select good.*, nextval('{s}.seqs') as seq from (select * from judged where status = 1 order by ord) good
 ), moved as (
@@ -94,7 +91,7 @@ func (s *Store) Move(ctx context.Context, entries []queue.Move) ([]queue.MoveSta
 		if !ok || state.Code != "23505" || try == retries {
 			for i, status := range statuses {
 				if status == queue.Moved {
-					s.available(entries[i].Target, entries[i].Partition, earliest)
+					s.placed(entries[i].Target, entries[i].Partition, earliest, earliest)
 				}
 			}
 			return statuses, err

@@ -76,17 +76,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	schema, err := quoteSchema(o.Schema)
+	pool, schema, err := connect(ctx, o)
 	if err != nil {
 		return nil, err
-	}
-	config, err := poolConfig(o.URL)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
 		pool: pool, log: o.Log, schema: schema, clock: clock{now: o.Now}, sql: newStatements(schema),
@@ -127,6 +119,7 @@ func (s *Store) begin(ctx context.Context, o Options) error {
 	s.stop = stop
 	s.tasks.Go(func() { s.keepClean(running) })
 	s.tasks.Go(func() { s.watch(running) })
+	s.hints.off = o.NoListen
 	if !o.NoListen {
 		s.tasks.Go(func() { s.sendHints(running) })
 		s.tasks.Go(func() { s.hearHints(running) })
@@ -141,17 +134,42 @@ func (s *Store) goOn(ctx context.Context) error {
 	if err := s.pool.QueryRow(ctx, s.text(`select max(at) from {s}.batches`)).Scan(&newest); err != nil {
 		return err
 	}
-	if newest != nil {
-		s.clock.saw(*newest)
+	if newest == nil {
+		return nil
 	}
+	if ahead := time.Until(*newest); s.clock.now == nil && ahead > maxAhead {
+		s.log.Error("the database's clock was far ahead and is not any more; going on by what it says now", "ahead", ahead)
+		return nil
+	}
+	s.clock.saw(*newest)
 	return nil
 }
+
+// maxAhead bounds how far the database's clock may be behind what was given out. A
+// machine that takes over is a little behind; a clock that was set wrong and mended may
+// be off by a day, for which no lease would lapse.
+const maxAhead = time.Hour
 
 func orElse(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}
 	return s
+}
+
+// connect makes a pool, and quotes the schema.
+func connect(ctx context.Context, o Options) (pool *pgxpool.Pool, schema string, err error) {
+	if schema, err = quoteSchema(o.Schema); err != nil {
+		return nil, "", err
+	}
+	config, err := poolConfig(o.URL)
+	if err != nil {
+		return nil, "", err
+	}
+	if pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, "", fmt.Errorf("open store: %w", err)
+	}
+	return pool, schema, nil
 }
 
 // poolConfig reads a connection string, whose errors never show its password.
@@ -164,7 +182,7 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 		config.MaxConns = maxConns
 	}
 	settings := sessionSettings(config.ConnConfig.RuntimeParams)
-	if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+	if isPooled(config.ConnConfig) {
 		// Behind a pooler, which refuses settings that it does not track by itself.
 		maps.DeleteFunc(settings, func(name, _ string) bool {
 			_, given := config.ConnConfig.RuntimeParams[name]
@@ -184,13 +202,20 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
+// isPooled says whether connections go through a pooler, by what the URL has to say then.
+func isPooled(config *pgx.ConnConfig) bool {
+	return config.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
+}
+
 // pooled are the settings that PgBouncer keeps for each of its clients.
-var pooled = []string{"application_name", "timezone", "datestyle", "standard_conforming_strings"}
+var pooled = []string{"application_name", "client_encoding", "timezone", "datestyle", "standard_conforming_strings"}
 
 // sessionSettings are what must not depend on how the server or the role is set.
 func sessionSettings(given map[string]string) map[string]string {
 	settings := map[string]string{
 		"application_name":                    "posthaste",
+		"client_encoding":                     "UTF8",
+		"bytea_output":                        "hex",
 		"timezone":                            "UTC",
 		"datestyle":                           "ISO",
 		"intervalstyle":                       "postgres",
@@ -216,13 +241,16 @@ func sessionSettings(given map[string]string) map[string]string {
 	return settings
 }
 
+// maxSchema leaves room for what is put before a schema's name to make a channel's.
+const maxSchema = 53
+
 // quoteSchema checks a schema's name and quotes it.
 func quoteSchema(name string) (string, error) {
 	if name == "" {
 		name = DefaultSchema
 	}
-	if len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
-		return "", fmt.Errorf("schema %q: want at most 63 characters of a-z, 0-9 and _", name)
+	if len(name) > maxSchema || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		return "", fmt.Errorf("schema %q: want at most 53 characters of a-z, 0-9 and _", name)
 	}
 	return pgx.Identifier{name}.Sanitize(), nil
 }

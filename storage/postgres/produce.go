@@ -82,7 +82,15 @@ func (s *Store) Produce(ctx context.Context, groups []queue.ProduceGroup) (queue
 	if err == nil {
 		s.announce(groups, answer)
 	}
-	return answer, err
+	return answer, diskFull(err)
+}
+
+// diskFull tells a database without room for new items from one that is away.
+func diskFull(err error) error {
+	if state, ok := errors.AsType[*pgconn.PgError](err); ok && state.Code == "53100" {
+		return fmt.Errorf("%w: %w", queue.ErrDiskFull, state)
+	}
+	return err
 }
 
 func (s *Store) production(groups []queue.ProduceGroup) unit[queue.ProduceAnswer] {
@@ -164,18 +172,21 @@ func (s *Store) produced(p *plan, stored []byte) (queue.ProduceAnswer, error) {
 	return p.answer(s.clock.saw(time.UnixMicro(answer.Now)), answer.Missing), nil
 }
 
-// announce tells of the items of a call that can be leased now.
+// announce tells of the items of a call.
 func (s *Store) announce(groups []queue.ProduceGroup, answer queue.ProduceAnswer) {
 	var last place
 	for g, result := range answer.Groups {
 		for i, p := range result.Items {
 			it := &groups[g].Items[i]
 			at := place{it.Queue, it.Partition}
-			if p.Duplicate || p.DueAt.After(answer.Now) || at == last {
+			due := !p.DueAt.After(answer.Now)
+			if p.Duplicate || due && at == last {
 				continue
 			}
-			last = at
-			s.available(it.Queue, it.Partition, answer.Now)
+			if due {
+				last = at
+			}
+			s.placed(it.Queue, it.Partition, p.DueAt, answer.Now)
 		}
 	}
 }

@@ -280,12 +280,12 @@ func (s *Store) settled(groups []queue.SettleGroup, stored []byte) (queue.Settle
 			return queue.SettleAnswer{}, fmt.Errorf("marker answers entry %d of %d", o.place, len(flat))
 		}
 		*flat[o.place] = queue.Settled{Status: o.status, Buried: o.buried, AvailableAt: o.at}
-		if o.status == queue.Applied && !o.at.After(answer.Now) {
+		if o.status == queue.Applied && !o.at.IsZero() {
 			in := entries[o.place].Key.Queue
 			if o.buried || entries[o.place].Outcome == queue.Bury {
 				in = entries[o.place].DeadQueue
 			}
-			s.available(in, o.partition, o.at)
+			s.placed(in, o.partition, o.at, answer.Now)
 		}
 	}
 	for i, e := range entries {
@@ -293,19 +293,20 @@ func (s *Store) settled(groups []queue.SettleGroup, stored []byte) (queue.Settle
 			continue
 		}
 		for j := range e.Produce {
-			if it := &e.Produce[j]; !dueAt(it, answer.Now).After(answer.Now) {
-				s.available(it.Queue, it.Partition, answer.Now)
-			}
+			it := &e.Produce[j]
+			s.placed(it.Queue, it.Partition, dueAt(it, answer.Now), answer.Now)
 		}
 	}
 	return answer, nil
 }
 
-// available tells whoever waits, here and on other nodes, that something was put at a
-// position that is not after now.
-func (s *Store) available(q queue.Number, partition int32, at time.Time) {
+// placed takes note that something was put at a position, and tells whoever waits, here
+// and on other nodes, if it can be leased now.
+func (s *Store) placed(q queue.Number, partition int32, at, now time.Time) {
 	s.heads.lower(q, partition, at)
-	s.hints.add(q)
+	if !at.After(now) {
+		s.hints.add(place{q, partition}, at)
+	}
 }
 
 // outcome is what a marker says about an entry, as the array [place, status, buried,

@@ -136,7 +136,8 @@ func settleSQL(first, produces bool) string {
 	using (
 		select id, queue, home from applied where outcome = ` + outcomeComplete + `
 		union
-		select id, dead_queue, home from applied where buries and outcome in (` + outcomeRetry + `, ` + outcomeBury + `)
+		select id, dead_queue, home from applied
+		where buries and outcome in (` + outcomeRetry + `, ` + outcomeBury + `) and dead_queue <> queue
 	) r
 	where i.id = r.id and i.queue = r.queue and i.home = r.home
 	returning i.queue, i.partition, i.held, i.attempts, i.created_at, i.updated_at

@@ -33,6 +33,7 @@ delete from {s}.dedupe where ctid = any(array(
 	dropMarkersSQL = `delete from {s}.batches where ctid = any(array(
 	select ctid from {s}.batches
 	where at < (select clock_timestamp() - interval '` + keepMarkers + `')
+		and at < (select max(at) from {s}.batches) -- the newest tells the clock of the next start
 	order by at limit $1 for update skip locked
 ))`
 

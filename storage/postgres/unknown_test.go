@@ -190,24 +190,36 @@ func TestP01_EveryVerbIsDoneOnceWhereverTheConnectionIsCut(t *testing.T) {
 			return []<-chan struct{}{p.CutAfter(batch), p.CutAfter(asking)}
 		}},
 		{"each time that it is tried again", func(p *pgtest.Proxy, batch string) []<-chan struct{} {
-			return []<-chan struct{}{p.CutBefore(batch), p.CutBefore(batch + " (id, answer)"), p.CutAfter(batch + " (id, answer)")}
+			return []<-chan struct{}{p.CutBefore(batch), p.CutBefore(batch + " (id, at, answer)"), p.CutAfter(batch + " (id, at, answer)")}
 		}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			proxy := pgtest.NewProxy(t, pgtest.URL(t))
-			w := setupWorldAt(t, proxy.URL(), true)
-			for _, v := range w.everyVerb() {
-				cuts := test.order(proxy, "insert into "+w.store.schema+".batches")
-				if err := v.call(t.Context()); err != nil {
-					t.Errorf("%s: %v", v.name, err)
+		for _, mode := range []string{"cache_statement", "exec"} {
+			t.Run(test.name+", "+mode, func(t *testing.T) {
+				t.Parallel()
+				proxy := pgtest.NewProxy(t, pgtest.URL(t))
+				w := setupWorldAt(t, proxy.URL()+"&default_query_exec_mode="+mode, true)
+				for _, v := range w.everyVerb() {
+					cuts := test.order(proxy, "insert into "+w.store.schema+".batches")
+					if err := v.call(t.Context()); err != nil {
+						t.Errorf("%s: %v", v.name, err)
+					}
+					for _, cut := range cuts {
+						wait(t, v.name+": the connection is cut", cut)
+					}
 				}
-				for _, cut := range cuts {
-					<-cut
-				}
-			}
-			w.wantEveryVerbOnce()
-		})
+				w.wantEveryVerbOnce()
+			})
+		}
+	}
+}
+
+// wait fails the test if what it waits for does not come.
+func wait(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s: it did not come to that", what)
 	}
 }
 
@@ -235,7 +247,7 @@ func TestP01_ALeaseInTwoStepsIsDoneOnceWhereverTheConnectionIsCut(t *testing.T) 
 			bounded.MaxBytes = 299
 			cut := test.order(proxy)
 			got := w.lease(call(q, bounded, taker(10)))[0]
-			<-cut
+			wait(t, "the connection is cut", cut)
 			for i, n := range []int{2, 4} {
 				if len(got.Takers[i]) != n {
 					t.Errorf("taker %d: got %d items, want %d", i, len(got.Takers[i]), n)

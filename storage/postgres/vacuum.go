@@ -68,11 +68,17 @@ func (s *Store) clean(ctx context.Context) error {
 // where no statement is cancelled for taking long. A table that is being vacuumed
 // already is skipped.
 func (s *Store) vacuum(ctx context.Context) error {
+	config := s.pool.Config().ConnConfig
+	if isPooled(config) {
+		s.noVacuum.Do(func() {
+			s.log.Info("behind a pooler the tables are vacuumed by the server alone; its autovacuum has to keep up")
+		})
+		return nil
+	}
 	due, err := s.vacuumDue(ctx)
 	if err != nil || len(due) == 0 {
 		return err
 	}
-	config := s.pool.Config().ConnConfig
 	config.RuntimeParams["statement_timeout"] = "0"
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	leastVersion = 150000
 )
 
-// errAway is the state before the first look, and after one that got no answer.
+// errAway opens what a look that got no answer leaves behind.
 var errAway = errors.New("the database does not answer")
 
 // Reachable is nil while the database answers. Safe for concurrent use, and quick.
@@ -51,8 +51,8 @@ func (s *Store) watch(ctx context.Context) {
 func (s *Store) look(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	err := s.pool.Ping(asking)
-	if ctx.Err() != nil {
+	err := s.ask(asking)
+	if ctx.Err() != nil || s.isBusy(err) {
 		return
 	}
 	was := s.Reachable()
@@ -69,19 +69,47 @@ func (s *Store) look(ctx context.Context) {
 	}
 }
 
+// ask is nil if the database answers and takes writes.
+func (s *Store) ask(ctx context.Context) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	var standby bool
+	err = conn.QueryRow(ctx, `select pg_is_in_recovery() or current_setting('transaction_read_only')::boolean`).Scan(&standby)
+	if err == nil && standby {
+		s.pool.Reset()
+		err = errors.New("it is read-only: a standby, or default_transaction_read_only is on")
+	}
+	return err
+}
+
+// isBusy says that there was no connection to ask with, since all are in use: that
+// tells nothing about the database.
+func (s *Store) isBusy(err error) bool {
+	stat := s.pool.Stat()
+	return errors.Is(err, context.DeadlineExceeded) && stat.AcquiredConns() >= stat.MaxConns()
+}
+
 // checkServer reads what durability rests on. unsafe is not nil if a crash of the
 // database's machine may lose what was acknowledged, and says why.
 func checkServer(ctx context.Context, pool *pgxpool.Pool) (unsafe, err error) {
 	var version int
-	var fsync, pages, commits, readOnly string
-	err = pool.QueryRow(ctx, `select current_setting('server_version_num')::int, current_setting('fsync'),
-		current_setting('full_page_writes'), current_setting('synchronous_commit'), current_setting('transaction_read_only')`).
-		Scan(&version, &fsync, &pages, &commits, &readOnly)
+	var encoding, bytea, fsync, pages, commits, readOnly string
+	err = pool.QueryRow(ctx, `select current_setting('server_version_num')::int, current_setting('server_encoding'),
+		current_setting('bytea_output'), current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'), current_setting('transaction_read_only')`).
+		Scan(&version, &encoding, &bytea, &fsync, &pages, &commits, &readOnly)
 	switch {
 	case err != nil:
 		return nil, err
 	case version < leastVersion:
 		return nil, fmt.Errorf("PostgreSQL %d.%d is too old; want 15 or newer", version/10000, version%10000)
+	case encoding != "UTF8":
+		return nil, fmt.Errorf("the encoding of the database is %s; want UTF8", encoding)
+	case bytea != "hex": // which is all that pgx reads as text
+		return nil, fmt.Errorf("bytea_output is %s for this session; a pooler may have left out our setting of it: "+
+			"set it for the role, by alter role … set bytea_output = hex", bytea)
 	case readOnly == "on":
 		return nil, errors.New("the database is read-only: a standby, or default_transaction_read_only is on")
 	case fsync != "on":
