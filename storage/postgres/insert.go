@@ -105,7 +105,8 @@ func insertAtSQL(first int, where, seq string) string {
 
 const soonMicros = "100000" // queue.Soon
 
-// sinceEpoch is a time as the counts sum it: microseconds since 2020, numeric.
+// sinceEpoch is a time as the counts sum it: microseconds since 2020, which a double
+// has exactly for 285 years, and much quicker than a numeric.
 func sinceEpoch(column string) string {
-	return `(extract(epoch from ` + column + ` - timestamptz '2020-01-01 00:00:00+00') * 1000000)::numeric`
+	return `(date_part('epoch', ` + column + ` - timestamptz '2020-01-01 00:00:00+00') * 1000000)::bigint`
 }
