@@ -69,7 +69,7 @@ func tracer(t *testing.T) {
 		lacking(t, "strace is missing, and it makes system calls fail: "+err.Error())
 	}
 	if out, err := exec.Command("strace", "-f", "-o", "/dev/null", "true").CombinedOutput(); err != nil {
-		lacking(t, "strace may not trace here: "+strings.TrimSpace(string(out)))
+		t.Skip("strace may not trace here: " + strings.TrimSpace(string(out)))
 	}
 }
 

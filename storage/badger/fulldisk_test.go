@@ -107,7 +107,7 @@ func smallDisk(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", dir).CombinedOutput(); err != nil {
-		lacking(t, "a small disk cannot be mounted: "+strings.TrimSpace(string(out)))
+		t.Skip("root may not mount a small disk here: " + strings.TrimSpace(string(out)))
 	}
 	t.Cleanup(func() {
 		if err := exec.Command("umount", dir).Run(); err != nil {
