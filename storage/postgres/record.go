@@ -37,8 +37,10 @@ var recordColumns = []column{
 	{"node", "text"},
 }
 
-// records are the arrays of recordColumns.
+// records are the arrays of recordColumns. They stay empty, which reads as nulls, as long
+// as no entry has a record: most settlements of consumers have none.
 type records struct {
+	entries       int
 	types         []*int16
 	subscriptions []string
 	started       []*time.Time
@@ -52,9 +54,17 @@ type records struct {
 
 // add appends an entry's record, or nil.
 func (r *records) add(rec *queue.Record) {
+	r.entries++
 	if rec == nil {
-		rec = &queue.Record{}
+		return
 	}
+	for len(r.types) < r.entries-1 {
+		r.append(&queue.Record{})
+	}
+	r.append(rec)
+}
+
+func (r *records) append(rec *queue.Record) {
 	var typ *int16
 	if rec.Type != 0 {
 		typ = new(int16(rec.Type))
