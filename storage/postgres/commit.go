@@ -24,6 +24,11 @@ const (
 	resolveTime = 2 * time.Second
 )
 
+const (
+	leaveMarkerSQL = `insert into {s}.batches (id) values ($1) on conflict do nothing`
+	readMarkerSQL  = `select answer from {s}.batches where id = $1`
+)
+
 // unit is one batch of a verb. A is what it answers.
 type unit[A any] struct {
 	// run sends the batch as one implicit transaction, which inserts the marker, and
@@ -118,12 +123,12 @@ func resolveOnce[A any](ctx context.Context, s *Store, u unit[A], marker uuid.UU
 		return answer, false, err
 	}
 	defer conn.Release()
-	tag, err := conn.Exec(ctx, s.sql.mark, marker)
+	tag, err := conn.Exec(ctx, s.text(leaveMarkerSQL), marker)
 	if err != nil || tag.RowsAffected() == 1 {
 		return answer, false, err
 	}
 	var stored []byte
-	err = conn.QueryRow(ctx, s.sql.marked, marker).Scan(&stored)
+	err = conn.QueryRow(ctx, s.text(readMarkerSQL), marker).Scan(&stored)
 	if err != nil || stored == nil {
 		// Without an answer it is a marker of ours, of which we did not see that it was made.
 		return answer, false, err

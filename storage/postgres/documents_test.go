@@ -18,13 +18,7 @@ func document(name string, revision uint64) storage.Document {
 
 func TestP01_DocumentsAreAnsweredFromTheirMarkers(t *testing.T) {
 	t.Parallel()
-	for _, order := range []struct {
-		name string
-		cut  func(*pgtest.Proxy, string) <-chan struct{}
-	}{
-		{"cut before the commit", (*pgtest.Proxy).CutBefore},
-		{"cut after the commit", (*pgtest.Proxy).CutAfter},
-	} {
+	for _, order := range cuts {
 		t.Run(order.name, func(t *testing.T) {
 			t.Parallel()
 			proxy := pgtest.NewProxy(t, pgtest.URL(t))

@@ -51,6 +51,15 @@ func setupWorldAt(t *testing.T, url string, ownClock bool) *world {
 	return w
 }
 
+// cuts are where a connection may be lost in a commit.
+var cuts = []struct {
+	name string
+	cut  func(*pgtest.Proxy, string) <-chan struct{}
+}{
+	{"cut before the commit", (*pgtest.Proxy).CutBefore},
+	{"cut after the commit", (*pgtest.Proxy).CutAfter},
+}
+
 func (w *world) clock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

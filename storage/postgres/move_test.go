@@ -63,13 +63,7 @@ func TestStore_MoveSeesWhatItsEarlierEntriesDid(t *testing.T) {
 
 func TestP01_WhatWasCommittedUnseenIsAnsweredFromItsMarker(t *testing.T) {
 	t.Parallel()
-	for _, order := range []struct {
-		name string
-		cut  func(*pgtest.Proxy, string) <-chan struct{}
-	}{
-		{"cut before the commit", (*pgtest.Proxy).CutBefore},
-		{"cut after the commit", (*pgtest.Proxy).CutAfter},
-	} {
+	for _, order := range cuts {
 		t.Run(order.name, func(t *testing.T) {
 			t.Parallel()
 			proxy := pgtest.NewProxy(t, pgtest.URL(t))

@@ -1,7 +1,11 @@
 package postgres
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,5 +148,92 @@ func TestStore_BuryIntoTheItemsOwnQueueKeepsIt(t *testing.T) {
 	w.settle(queue.SettleGroup{Entries: []queue.Settlement{{Key: it.Key, Token: it.Token, Outcome: queue.Bury, DeadQueue: q, Reason: "test"}}})
 	if n := w.count(`select count(*) from {s}.items where dead_reason = 'test'`); n != 1 {
 		t.Errorf("%d items are left, want the one", n)
+	}
+}
+
+// Another machine may have taken over, whose clock is behind: time goes on. A clock that
+// was set wrong and mended must not stop everything until it is right again.
+func TestD05_ClockGoesOnFromTheNewestCommitUnlessThatWasFarAhead(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		ahead string
+		goOn  bool
+	}{
+		"ten minutes": {"10 minutes", true},
+		"a day":       {"1 day", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			w := openWorld(t, Options{URL: url})
+			w.exec(`insert into {s}.batches (id, at) values (gen_random_uuid(), clock_timestamp() + $1::interval)`, tt.ahead)
+			if _, err := w.store.Tidy(t.Context(), time.Hour); err != nil { // which leaves it
+				t.Fatal(err)
+			}
+			again := openWorld(t, Options{URL: url})
+			now := again.produce(group(fresh(queue.NewNumber(1, 1), "", "body"))).Now
+			if ahead := time.Until(now); (ahead > 5*time.Minute) != tt.goOn || ahead > time.Hour {
+				t.Errorf("the store's now is %v ahead", ahead)
+			}
+		})
+	}
+}
+
+// After an idle hour the newest marker is still there to tell the time.
+func TestStore_TidyKeepsTheNewestMarker(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, Options{URL: pgtest.URL(t), NoListen: true})
+	w.exec(`insert into {s}.batches (id, at) select gen_random_uuid(), clock_timestamp() - n * interval '2 hours' from generate_series(1, 3) n`)
+	if _, err := w.store.Tidy(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(`select count(*) from {s}.batches where at > clock_timestamp() - interval '3 hours'`); n != 1 {
+		t.Errorf("%d of the newest are left", n)
+	}
+	if n := w.count(`select count(*) from {s}.batches`); n != 1 {
+		t.Errorf("%d markers are left, want the newest alone", n)
+	}
+}
+
+// That all connections are in use says nothing about the database.
+func TestP12_BusyPoolIsNotALostDatabase(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, Options{URL: pgtest.URL(t) + "&pool_max_conns=2", NoListen: true})
+	for range 2 {
+		conn, err := w.pool().Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+	}
+	w.store.look(t.Context())
+	if err := w.store.Reachable(); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A role that owns its schema need not be allowed to make others.
+func TestP14_MigratesASchemaThatItOwns(t *testing.T) {
+	t.Parallel()
+	owner := pgtest.URL(t)
+	w := openWorld(t, Options{URL: owner})
+	role := "role_" + strings.ToLower(rand.Text()[:10])
+	w.exec(`create role ` + role + ` login; create schema mine authorization ` + role)
+	t.Cleanup(func() { // before the database is dropped, whose objects it owns
+		if _, err := w.pool().Exec(context.WithoutCancel(t.Context()), `drop owned by `+role+` cascade; drop role `+role); err != nil {
+			t.Error(err)
+		}
+	})
+	u, err := url.Parse(owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.User(role)
+	store, err := Open(t.Context(), Options{URL: u.String(), Schema: "mine", Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
 	}
 }

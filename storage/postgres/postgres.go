@@ -49,7 +49,6 @@ type Store struct {
 	log  *slog.Logger
 	// schema is quoted.
 	schema string
-	sql    statements
 	clock  clock
 	texts  sync.Map
 
@@ -81,7 +80,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		pool: pool, log: o.Log, schema: schema, clock: clock{now: o.Now}, sql: newStatements(schema),
+		pool: pool, log: o.Log, schema: schema, clock: clock{now: o.Now},
 		hints: newHints(), channel: "posthaste." + orElse(o.Schema, DefaultSchema), failed: make(chan struct{}),
 	}
 	if err := s.begin(ctx, o); err != nil {
@@ -115,11 +114,11 @@ func (s *Store) begin(ctx context.Context, o Options) error {
 	if err := s.goOn(ctx); err != nil {
 		return err
 	}
+	s.hints.off = o.NoListen
 	running, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.tasks.Go(func() { s.keepClean(running) })
 	s.tasks.Go(func() { s.watch(running) })
-	s.hints.off = o.NoListen
 	if !o.NoListen {
 		s.tasks.Go(func() { s.sendHints(running) })
 		s.tasks.Go(func() { s.hearHints(running) })
@@ -131,13 +130,14 @@ func (s *Store) begin(ctx context.Context, o Options) error {
 // be behind it: another machine may have taken over.
 func (s *Store) goOn(ctx context.Context) error {
 	var newest *time.Time
-	if err := s.pool.QueryRow(ctx, s.text(`select max(at) from {s}.batches`)).Scan(&newest); err != nil {
+	var now time.Time
+	if err := s.pool.QueryRow(ctx, s.text(`select max(at), clock_timestamp() from {s}.batches`)).Scan(&newest, &now); err != nil {
 		return err
 	}
 	if newest == nil {
 		return nil
 	}
-	if ahead := time.Until(*newest); s.clock.now == nil && ahead > maxAhead {
+	if ahead := newest.Sub(now); s.clock.now == nil && ahead > maxAhead {
 		s.log.Error("the database's clock was far ahead and is not any more; going on by what it says now", "ahead", ahead)
 		return nil
 	}
@@ -176,7 +176,7 @@ func connect(ctx context.Context, o Options) (pool *pgxpool.Pool, schema string,
 func poolConfig(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("the URL of the database cannot be read; want postgres://user:password@host:port/database")
+		return nil, errors.New("the URL of the database cannot be read, or a parameter in it makes no sense; want postgres://user:password@host:port/database")
 	}
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = maxConns
@@ -244,15 +244,19 @@ func sessionSettings(given map[string]string) map[string]string {
 // maxSchema leaves room for what is put before a schema's name to make a channel's.
 const maxSchema = 53
 
-// quoteSchema checks a schema's name and quotes it.
-func quoteSchema(name string) (string, error) {
-	if name == "" {
-		name = DefaultSchema
-	}
+// CheckSchema judges the name of a schema; empty is [DefaultSchema].
+func CheckSchema(name string) error {
 	if len(name) > maxSchema || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
-		return "", fmt.Errorf("schema %q: want at most 53 characters of a-z, 0-9 and _", name)
+		return fmt.Errorf("%.80q is no name of a schema; want at most %d characters of a-z, 0-9 and _", name, maxSchema)
 	}
-	return pgx.Identifier{name}.Sanitize(), nil
+	return nil
+}
+
+func quoteSchema(name string) (string, error) {
+	if err := CheckSchema(name); err != nil {
+		return "", err
+	}
+	return pgx.Identifier{orElse(name, DefaultSchema)}.Sanitize(), nil
 }
 
 // Durable implements [queue.Store]. It is what was found when the store was opened;

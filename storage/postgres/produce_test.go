@@ -60,13 +60,7 @@ func (w *world) holdKey(it queue.NewItem) (commit func()) {
 
 func TestP01_ProduceIsAnsweredFromItsMarker(t *testing.T) {
 	t.Parallel()
-	for _, order := range []struct {
-		name string
-		cut  func(*pgtest.Proxy, string) <-chan struct{}
-	}{
-		{"cut before the commit", (*pgtest.Proxy).CutBefore},
-		{"cut after the commit", (*pgtest.Proxy).CutAfter},
-	} {
+	for _, order := range cuts {
 		for _, key := range []string{"", "key"} {
 			t.Run(order.name+", key "+strconv.Quote(key), func(t *testing.T) {
 				t.Parallel()
@@ -138,7 +132,7 @@ func TestP01_ReplayKnowsWhatTheFirstAnswerKnew(t *testing.T) {
 	// What comes between must not change what was answered.
 	w.advance(2 * time.Hour)
 	var stored []byte
-	if err := conn.QueryRow(t.Context(), w.store.sql.marked, marker).Scan(&stored); err != nil {
+	if err := conn.QueryRow(t.Context(), w.store.text(readMarkerSQL), marker).Scan(&stored); err != nil {
 		t.Fatal(err)
 	}
 	replayed, err := unit.replay(t.Context(), conn, stored)

@@ -19,8 +19,12 @@ const (
 	leastVersion = 150000
 )
 
-// errAway opens what a look that got no answer leaves behind.
-var errAway = errors.New("the database does not answer")
+// What health checks say. The log has the whole error, with the database's address and
+// user, which are not for everybody who may ask for health.
+var (
+	errAway    = errors.New("the database does not answer")
+	errStandby = errors.New("the database is read-only: a standby, or default_transaction_read_only is on")
+)
 
 // Reachable is nil while the database answers. Safe for concurrent use, and quick.
 func (s *Store) Reachable() error {
@@ -40,10 +44,10 @@ func (s *Store) watch(ctx context.Context) {
 			continue
 		}
 		checked = time.Now()
-		if durable, err := checkServer(ctx, s.pool); err != nil {
+		if unsafe, err := checkServer(ctx, s.pool); err != nil {
 			s.log.Warn("settings of the database could not be read", "error", err)
-		} else if durable != nil && s.Durable() {
-			s.log.Error("the database does not keep what it is given any more", "cause", durable)
+		} else if unsafe != nil && s.Durable() {
+			s.log.Error("the database does not keep what it is given any more", "cause", unsafe)
 		}
 	}
 }
@@ -58,8 +62,11 @@ func (s *Store) look(ctx context.Context) {
 	was := s.Reachable()
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%w: %w", errAway, err)
-		s.reach.Store(&err)
+		told := errAway
+		if errors.Is(err, errStandby) {
+			told = errStandby
+		}
+		s.reach.Store(&told)
 		if was == nil {
 			s.log.Error("database lost; calls are refused until it is back", "error", err)
 		}
@@ -80,7 +87,7 @@ func (s *Store) ask(ctx context.Context) error {
 	err = conn.QueryRow(ctx, `select pg_is_in_recovery() or current_setting('transaction_read_only')::boolean`).Scan(&standby)
 	if err == nil && standby {
 		s.pool.Reset()
-		err = errors.New("it is read-only: a standby, or default_transaction_read_only is on")
+		err = errStandby
 	}
 	return err
 }
@@ -111,7 +118,7 @@ func checkServer(ctx context.Context, pool *pgxpool.Pool) (unsafe, err error) {
 		return nil, fmt.Errorf("bytea_output is %s for this session; a pooler may have left out our setting of it: "+
 			"set it for the role, by alter role … set bytea_output = hex", bytea)
 	case readOnly == "on":
-		return nil, errors.New("the database is read-only: a standby, or default_transaction_read_only is on")
+		return nil, errStandby
 	case fsync != "on":
 		return errors.New("fsync is off"), nil
 	case pages != "on":
