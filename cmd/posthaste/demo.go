@@ -27,6 +27,9 @@ const (
 	demoDelayed = 6
 	demoPoison  = 2
 	demoPulled  = 3
+
+	// dropTime is how long removing what a demonstration left in a database may take.
+	dropTime = 30 * time.Second
 )
 
 // demoCommand is the first minute with posthaste.
@@ -55,7 +58,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) (err error) {
 		// Not the schema of somebody's server, and nothing is left behind.
 		config.schema = "posthaste_demo_" + strings.ToLower(rand.Text()[:8])
 		defer func() {
-			dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTime)
+			dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 			defer cancel()
 			err = errors.Join(err, postgres.Drop(dropping, config.postgres(log)))
 		}()

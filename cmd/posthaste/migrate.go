@@ -29,6 +29,9 @@ func (f *databaseFlags) options() (postgres.Options, error) {
 	if u.kind != storePostgres {
 		return postgres.Options{}, usagef("--store %s: has no schema; want postgres://user:password@host/database", u)
 	}
+	if err := postgres.CheckSchema(f.Schema); err != nil {
+		return postgres.Options{}, usagef("--schema: %w", err)
+	}
 	return postgres.Options{URL: u.database, Schema: f.Schema}, nil
 }
 

@@ -94,6 +94,7 @@ func TestServe_RefusesWhatMakesNoSense(t *testing.T) {
 		{[]string{"--max-connections", "-1"}, "--max-connections"},
 		{[]string{"--keep-records", "0s"}, "--keep-records"},
 		{[]string{"--window", "0"}, "--window"},
+		{[]string{"--schema", "Public; drop"}, "--schema"},
 		{[]string{"--grace=-1s"}, "--grace"},
 		{[]string{"--log-level", "loud"}, "log-level"},
 		{[]string{"--log-format", "xml"}, "log-format"},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/posthaste-io/posthaste/storage/postgres"
 	"github.com/posthaste-io/posthaste/webhooks"
 )
 
@@ -110,6 +111,9 @@ func (c *serveCommand) config() (config, error) {
 	var err error
 	if out.store, err = parseStoreURL(orElse(c.Store, defaultStore(c.Dev))); err != nil {
 		return config{}, err
+	}
+	if err := postgres.CheckSchema(c.Schema); err != nil {
+		return config{}, usagef("--schema: %w", err)
 	}
 	rules := c.EgressAllow
 	if c.Dev {

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/storage"
@@ -16,10 +15,6 @@ import (
 
 // storeOpener opens the store of an app, which closes it.
 type storeOpener func(c config, log *slog.Logger) (storage.Backend, error)
-
-// connectTime bounds how long a database may take to answer at the start, migrations
-// not counted.
-const connectTime = 30 * time.Second
 
 // openStore opens the store that the configuration names.
 func openStore(c config, log *slog.Logger) (storage.Backend, error) {
