@@ -24,23 +24,12 @@ const (
 
 // churnRows runs the churn on one store; on PostgreSQL once more, a third as long,
 // while another session keeps a snapshot from before it.
-func (b *bench) churnRows(ctx context.Context, on store) (err error) {
-	s, err := b.start(ctx, on)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if stopErr := s.stop(); err == nil {
-			err = stopErr
-		}
-	}()
-	name, err := b.freshQueue(s)
-	if err != nil {
-		return err
-	}
-	if err := fill(s.host, name, churnBacklog); err != nil {
-		return err
-	}
+func (b *bench) churnRows(ctx context.Context, on store) error {
+	return b.filled(ctx, on, churnBacklog, func(s *server, name string) error { return b.churnOn(ctx, s, name) })
+}
+
+func (b *bench) churnOn(ctx context.Context, s *server, name string) error {
+	on := s.store
 	rates, err := churn(s.host, name, b.churn, churnIntervals)
 	if err != nil {
 		return err

@@ -76,23 +76,12 @@ func bare(ctx context.Context, to *sink, payload []byte) error {
 
 // pushRow fills a queue, subscribes the sink to it, and measures while the
 // backlog lasts, after the lane has warmed up.
-func (b *bench) pushRow(ctx context.Context, on store, to *sink) (err error) {
-	s, err := b.start(ctx, on)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if stopErr := s.stop(); err == nil {
-			err = stopErr
-		}
-	}()
-	name, err := b.freshQueue(s)
-	if err != nil {
-		return err
-	}
-	if err := fill(s.host, name, b.plan.pushes); err != nil {
-		return err
-	}
+func (b *bench) pushRow(ctx context.Context, on store, to *sink) error {
+	return b.filled(ctx, on, b.plan.pushes, func(s *server, name string) error { return b.pushAll(ctx, s, name, to) })
+}
+
+// pushAll measures on a queue that is filled.
+func (b *bench) pushAll(ctx context.Context, s *server, name string, to *sink) error {
 	before, err := to.count(ctx)
 	if err != nil {
 		return err
@@ -118,7 +107,7 @@ func (b *bench) pushRow(ctx context.Context, on store, to *sink) (err error) {
 	}
 	wait := func() error { return nil }
 	if b.profiles != "" {
-		wait = s.profile(ctx, filepath.Join(b.profiles, "push-"+on.name+".pprof"), b.plan.long)
+		wait = s.profile(ctx, filepath.Join(b.profiles, "push-"+s.store.name+".pprof"), b.plan.long)
 	}
 	got, err := b.reach(ctx, to, last, b.plan.long)
 	if err != nil {
@@ -127,7 +116,7 @@ func (b *bench) pushRow(ctx context.Context, on store, to *sink) (err error) {
 	if got == warm {
 		return fmt.Errorf("push: %d of %d items had arrived, and no more came", warm-before, b.plan.pushes)
 	}
-	if err := m.rate(b.sheet.row("push, 16 in flight", on, "items/s"), got-warm); err != nil {
+	if err := m.rate(b.sheet.row("push, 16 in flight", s.store, "items/s"), got-warm); err != nil {
 		return err
 	}
 	return wait()

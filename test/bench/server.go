@@ -88,6 +88,28 @@ func (b *bench) start(ctx context.Context, on store) (*server, error) {
 	return s, nil
 }
 
+// filled has something measured on a server of its own with so many items on a fresh
+// queue.
+func (b *bench) filled(ctx context.Context, on store, items int, measure func(s *server, queue string) error) (err error) {
+	s, err := b.start(ctx, on)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if stopErr := s.stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	name, err := b.freshQueue(s)
+	if err != nil {
+		return err
+	}
+	if err := fill(s.host, name, items); err != nil {
+		return err
+	}
+	return measure(s, name)
+}
+
 // ready polls until the server takes work.
 func (s *server) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
