@@ -32,8 +32,8 @@ type lane struct {
 	sub      *revision
 	inFlight int
 	ahead    ahead
-	// expiry gives back what is ahead for too long, whatever the loop waits for; nil while
-	// nothing is.
+	// expiry gives back what is ahead for too long, whatever the loop waits for. It is nil
+	// when it has fired and nothing is left.
 	expiry      *time.Timer
 	breaker     *breaker
 	pausedUntil time.Time

@@ -1,6 +1,7 @@
 package badger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -214,7 +215,7 @@ func inspectTables(o Options, m manifest) (reports map[uint64]tableReport, whole
 	for id := range m {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, func(a, b uint64) int { return int(b) - int(a) })
+	slices.SortFunc(ids, func(a, b uint64) int { return cmp.Compare(b, a) })
 	reports = make(map[uint64]tableReport, len(m))
 	var mu sync.Mutex
 	var next, spent atomic.Int64
