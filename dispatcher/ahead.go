@@ -50,12 +50,18 @@ func (a *ahead) leaseTook(want, got int, took time.Duration) {
 	}
 }
 
-// pushTook takes note of a request that has ended.
-func (a *ahead) pushTook(took time.Duration) { blend(&a.push, took) }
+// pushTook takes note of a request that has ended. A failure that is quick does not
+// make an endpoint quick; one that takes longer shows that it is not.
+func (a *ahead) pushTook(took time.Duration, delivered bool) {
+	if delivered || a.push > 0 && took > a.push {
+		blend(&a.push, took)
+	}
+}
 
-// target is how many items end while one lease is asked for, if window of them run.
+// target is how many items end while one lease is asked for, if window of them run. Of an
+// endpoint that has not delivered yet nobody knows.
 func (a *ahead) target(window int) int {
-	if !a.backlog || a.lease == 0 {
+	if !a.backlog || a.lease == 0 || a.push == 0 {
 		return 0
 	}
 	lease := min(a.lease, aheadStay/2)

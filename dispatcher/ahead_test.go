@@ -26,7 +26,7 @@ func TestAhead_TargetIsWhatEndsDuringALease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var a ahead
-			a.pushTook(tt.push)
+			a.pushTook(tt.push, true)
 			if n := a.shortfall(window); n != 0 {
 				t.Errorf("%d ahead before a lease was seen", n)
 			}
@@ -45,10 +45,34 @@ func TestAhead_TargetIsWhatEndsDuringALease(t *testing.T) {
 	}
 }
 
+func TestAhead_NothingBeforeTheEndpointHasDelivered(t *testing.T) {
+	t.Parallel()
+	var a ahead
+	a.leaseTook(16, 16, time.Millisecond)
+	if n := a.shortfall(16); n != 0 {
+		t.Errorf("asks for %d before a request has ended", n)
+	}
+	a.pushTook(time.Microsecond, false)
+	if n := a.shortfall(16); n != 0 {
+		t.Errorf("asks for %d after a quick failure alone", n)
+	}
+	a.pushTook(time.Millisecond, true)
+	a.pushTook(time.Microsecond, false)
+	if n := a.target(16); n != 16 {
+		t.Errorf("target %d, want 16: a quick failure does not make it quicker", n)
+	}
+	for range 50 {
+		a.pushTook(time.Second, false)
+	}
+	if n := a.target(16); n != 0 {
+		t.Errorf("target %d after many timeouts", n)
+	}
+}
+
 func TestAhead_AsksWhenWhatIsLeftEndsMeanwhile(t *testing.T) {
 	t.Parallel()
 	var a ahead
-	a.pushTook(time.Millisecond)
+	a.pushTook(time.Millisecond, true)
 	a.leaseTook(16, 16, time.Millisecond)
 	for range 17 {
 		a.add(leased{})

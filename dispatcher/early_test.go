@@ -47,6 +47,22 @@ func TestLane_QuickEndpointDoesNotWaitForTheStore(t *testing.T) {
 	})
 }
 
+// Until an endpoint has answered once, nobody knows whether it is quick.
+func TestD03_NothingIsLeasedAheadOfASlowEndpoint(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {
+		quickEndpoint(r, subscriptions.Change{})
+		r.sender.script(slow(time.Second, status(200)))
+		r.produce(100)
+		for range 50 {
+			if held := r.held(); held > 4 {
+				t.Fatalf("%d held, want the 4 that run", held)
+			}
+			pass(37 * time.Millisecond)
+		}
+	})
+}
+
 // Whatever stops a lane, what it leased ahead goes back to its place, uncounted.
 func TestD03_WhatWasLeasedAheadIsGivenBack(t *testing.T) {
 	t.Parallel()

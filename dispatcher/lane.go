@@ -211,7 +211,7 @@ func (l *lane) ended(p *push, res *webhooks.Result, dec decision) {
 	defer l.mu.Unlock()
 	l.inFlight--
 	now := time.Now()
-	l.ahead.pushTook(now.Sub(p.started))
+	l.ahead.pushTook(now.Sub(p.started), res.Verdict == webhooks.Delivered)
 	if res.Verdict != webhooks.Delivered && res.Verdict != webhooks.Aborted {
 		l.lastError, l.lastErrorAt = res.Error, now
 	}
