@@ -28,8 +28,9 @@ func (l *leaser) work() {
 		case len(looks) > 0 || len(returned) > 0:
 			l.b.release(returned)
 			if len(looks) > 0 {
+				started := time.Now()
 				l.ask(looks)
-				l.deal(looks)
+				l.deal(looks, time.Since(started))
 			}
 			yielded = false
 		case !yielded:
@@ -141,7 +142,7 @@ func (l *leaser) ask(looks []*look) {
 
 // deal answers those who got something, or whose time is up, or who cannot be
 // served, and buries what nobody is to see. Who got nothing waits on.
-func (l *leaser) deal(looks []*look) {
+func (l *leaser) deal(looks []*look, took time.Duration) {
 	var doomed []doomedItem
 	for _, lk := range looks {
 		doomed = append(doomed, lk.sortOut()...)
@@ -152,6 +153,7 @@ func (l *leaser) deal(looks []*look) {
 		}
 	}
 	l.mu.Lock()
+	l.pace += (took - l.pace) / 8
 	for _, lk := range looks {
 		l.inFlight -= len(lk.takers)
 		l.serve(lk)
@@ -186,6 +188,7 @@ func (l *leaser) serve(lk *look) {
 		}
 	}
 	if drained {
+		lk.line.restUntil = time.Now().Add(min(restPerLook*l.pace, longestRest))
 		// One taker found nothing, so there was nothing for anybody else either: for
 		// those who only got what is buried, and for those in line behind the takers.
 		for _, w := range lk.line.waiters {
