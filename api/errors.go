@@ -100,6 +100,7 @@ var sentinels = []sentinel{
 	{err: queue.ErrExists, status: http.StatusConflict, word: "already_exists", message: "the name is taken", cause: true},
 	{err: queue.ErrRevision, status: http.StatusConflict, word: "revision_mismatch", message: "it was changed in between", advice: "read it again and repeat", cause: true},
 	{err: queue.ErrMismatch, status: http.StatusConflict, word: "idempotency_mismatch", message: "the idempotency key was used with another item", advice: "use a new key for a new item"},
+	{err: queue.ErrPaused, status: http.StatusConflict, word: "queue_paused", message: "it is paused and takes no items", advice: "nothing was done; send it again when queues.resume was called", cause: true},
 	{err: queue.ErrNotEmpty, status: http.StatusConflict, word: "not_empty", message: "it is in use", advice: "empty it, delete its subscription, or use force", cause: true},
 	{err: queue.ErrNotFound, status: http.StatusNotFound, word: "not_found", message: "there is none of that name", advice: "create it first, or check the spelling", cause: true},
 	{err: queue.ErrNotSupported, status: http.StatusBadRequest, word: "not_supported", message: "is not supported by this release", cause: true},

@@ -34,10 +34,12 @@ var answers = map[string]struct {
 	"ErrUnavailable":    {queue.ErrUnavailable, 503, "store_unavailable", "2"},
 	"ErrUnknownOutcome": {queue.ErrUnknownOutcome, 503, "unknown_outcome", "1"},
 	"ErrShuttingDown":   {queue.ErrShuttingDown, 503, "shutting_down", "1"},
+	"ErrPaused":         {queue.ErrPaused, 409, "queue_paused", ""},
 	"ErrNotSupported":   {queue.ErrNotSupported, 400, "not_supported", ""},
 	"InvalidError":      {queue.Invalid("items[3].delay", "is odd"), 400, "invalid", ""},
 	"TooLargeError":     {&queue.TooLargeError{Field: "items", Limit: 1000, Unit: "items"}, 413, "too_large", ""},
 	"OverloadedError":   {&queue.OverloadedError{What: "requests", RetryAfter: 1500 * time.Millisecond}, 429, "overloaded", "2"},
+	"EndedError":        {&queue.EndedError{ID: queue.NewID()}, 404, "not_found", ""},
 	"UnsupportedError":  {&queue.UnsupportedError{What: "field x"}, 400, "not_supported", ""},
 	"StaleError":        {&queue.StaleError{Entries: map[int]error{0: queue.ErrStale}}, 409, "stale_lease", ""},
 }

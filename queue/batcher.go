@@ -5,17 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 )
 
+// longestWait is how long a call that makes work may wait for its batch. See [batcher].
+const longestWait = 5 * time.Second
+
 // batcher joins the calls of one verb: while one call of the store runs, the next
-// ones gather. No timer is involved, so a lone call is never held up, and under
-// load batches grow by themselves. Its loop runs while there is work.
+// ones gather. No timer is involved in that, so a lone call is never held up, and
+// under load batches grow by themselves. Its loop runs while there is work.
 //
-// What waits is bounded in calls and bytes. Past that a call is refused at once,
-// and told when to come back: overload is shed, not buffered.
+// What waits is bounded, and refused with [OverloadedError] beyond its bounds, so
+// that overload is shed, not buffered:
+//
+//   - A queue may have as many calls and bytes waiting as there is still room for. So a
+//     flooded queue takes half of the bounds at most, and leaves room for all others.
+//   - Queues take turns in filling a batch, with one call each time.
+//   - A call is refused at once if its turn would come after longestWait, at the pace of
+//     late; and it is refused once it has waited for so long. Calls that end or extend
+//     leases are not: they make room, and nothing is won by having them repeated.
+//   - What was taken into a batch is never refused.
 type batcher[Req, Res any] struct {
 	// run is one call of the store: it answers each request at its index, or fails
 	// as a whole. It may keep neither slice.
@@ -25,15 +35,19 @@ type batcher[Req, Res any] struct {
 	what            string
 	maxWaiting      int
 	maxBytesWaiting int
-	timeout         time.Duration
+	// maxWait, if not 0, is how long a call may wait for its batch.
+	maxWait time.Duration
+	timeout time.Duration
 
-	mu       sync.Mutex
-	waiting  []*ticket[Req, Res]
-	bytes    int // of what waits
-	entries  int // of what waits
+	mu      sync.Mutex
+	waiting backlog[Req, Res]
+	// inFlight is how many calls the store has, since started.
 	inFlight int
+	started  time.Time
 	working  bool
 	closed   bool
+	// alarmed says that shedLate will be called.
+	alarmed bool
 	// idle is closed when the loop ends, if somebody waits for that.
 	idle chan struct{}
 	// pace is a moving mean of how long a call of the store takes.
@@ -44,14 +58,26 @@ type batcher[Req, Res any] struct {
 	requests []Req
 }
 
+// burden is what a request is to a batcher: whose turn it takes, and how much of a
+// batch.
+type burden struct {
+	queue          Number
+	entries, bytes int
+}
+
 // ticket is one caller's request.
 type ticket[Req, Res any] struct {
-	req            Req
-	entries, bytes int
+	burden
+	req   Req
+	since time.Time
 	// answered holds one, so that the loop never waits for a caller.
 	answered chan struct{}
 	res      Res
 	err      error
+
+	// The backlog's own: its neighbours in line.
+	line         *ticketLine[Req, Res]
+	before, next *ticket[Req, Res]
 }
 
 func newBatcher[Req, Res any](what string, o Options, run func(context.Context, []Req) ([]Res, error)) *batcher[Req, Res] {
@@ -61,13 +87,12 @@ func newBatcher[Req, Res any](what string, o Options, run func(context.Context, 
 	}
 }
 
-// do has a request done with others, and returns its answer. A request has a
-// number of entries and bytes, which bound the batch.
+// do has a request done with others, and returns its answer.
 //
 // If ctx ends before the request was taken into a batch, nothing was done. If it
 // ends afterwards, the outcome is unknown.
-func (b *batcher[Req, Res]) do(ctx context.Context, req Req, entries, bytes int) (Res, error) {
-	t := &ticket[Req, Res]{req: req, entries: entries, bytes: bytes, answered: make(chan struct{}, 1)}
+func (b *batcher[Req, Res]) do(ctx context.Context, of burden, req Req) (Res, error) {
+	t := &ticket[Req, Res]{burden: of, req: req, answered: make(chan struct{}, 1)}
 	var none Res
 	if err := b.enter(ctx, t); err != nil {
 		b.end(t)
@@ -94,17 +119,17 @@ func (b *batcher[Req, Res]) enter(ctx context.Context, t *ticket[Req, Res]) erro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	t.since = time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return ErrShuttingDown
 	}
-	if n := len(b.waiting); n >= b.maxWaiting || n > 0 && b.bytes+t.bytes > b.maxBytesWaiting {
-		return &OverloadedError{What: b.what, RetryAfter: b.backlog()}
+	if b.isFull(t) || b.isLate(t) {
+		return b.refusal(t)
 	}
-	b.waiting = append(b.waiting, t)
-	b.bytes += t.bytes
-	b.entries += t.entries
+	b.waiting.add(t)
+	b.alarm(t)
 	if !b.working {
 		b.working = true
 		go b.work()
@@ -112,24 +137,80 @@ func (b *batcher[Req, Res]) enter(ctx context.Context, t *ticket[Req, Res]) erro
 	return nil
 }
 
-// backlog estimates how long what waits will take. b.mu is held.
-func (b *batcher[Req, Res]) backlog() time.Duration {
+// isFull says that a request's queue has more waiting than there is room left. b.mu is
+// held, here and down to alarm.
+func (b *batcher[Req, Res]) isFull(t *ticket[Req, Res]) bool {
+	own, all := b.waiting.of(t.queue), b.waiting.total
+	return own.calls >= b.maxWaiting-all.calls ||
+		all.calls > 0 && own.bytes+t.bytes > b.maxBytesWaiting-all.bytes
+}
+
+// isLate says that a request that comes now would wait for too long. What fits into the
+// next batch never does: it is how the pace is found out.
+func (b *batcher[Req, Res]) isLate(t *ticket[Req, Res]) bool {
+	if b.maxWait == 0 {
+		return false
+	}
+	full := b.waiting.batchesBefore(t.queue)
+	return full > 0 && b.durationOf(1+full) > b.maxWait // one runs already
+}
+
+// durationOf estimates how long so many calls of the store take: as long as they did of
+// late, and at least as long as the one has taken that runs.
+func (b *batcher[Req, Res]) durationOf(calls int) time.Duration {
+	each := b.pace
+	if b.inFlight > 0 {
+		each = max(each, time.Since(b.started))
+	}
+	return time.Duration(calls) * each
+}
+
+// refusal says when there will be room.
+func (b *batcher[Req, Res]) refusal(t *ticket[Req, Res]) error {
 	const shortest, longest = 100 * time.Millisecond, 30 * time.Second
-	calls := 1 + max(b.entries/MaxBatchEntries, b.bytes/MaxBatchBytes)
-	return min(max(time.Duration(calls)*b.pace, shortest), longest)
+	again := b.durationOf(1 + b.waiting.batchesBefore(t.queue))
+	return &OverloadedError{What: b.what, RetryAfter: min(max(again, shortest), longest)}
+}
+
+// alarm has the request looked at when it has waited for too long, with others that
+// came soon after it.
+func (b *batcher[Req, Res]) alarm(oldest *ticket[Req, Res]) {
+	const together = 50 * time.Millisecond
+	if b.maxWait == 0 || b.alarmed {
+		return
+	}
+	b.alarmed = true
+	time.AfterFunc(max(time.Until(oldest.since.Add(b.maxWait)), together), b.shedLate)
+}
+
+// shedLate refuses what has waited for too long.
+func (b *batcher[Req, Res]) shedLate() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.alarmed = false
+	limit := time.Now().Add(-b.maxWait)
+	for _, ln := range b.waiting.lines {
+		for t := ln.first; t != nil && !t.since.After(limit); t = ln.first {
+			t.err = b.refusal(t)
+			b.waiting.remove(t)
+			b.end(t)
+			// Under the lock, so that a caller who leaves now is told that nothing was done.
+			t.answered <- struct{}{}
+		}
+	}
+	if oldest := b.waiting.oldest(); oldest != nil {
+		b.alarm(oldest)
+	}
 }
 
 // withdraw takes back a request that is still waiting.
 func (b *batcher[Req, Res]) withdraw(t *ticket[Req, Res]) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := slices.Index(b.waiting, t)
-	if i < 0 {
+	if t.line == nil {
 		return false
 	}
-	b.waiting = slices.Delete(b.waiting, i, i+1)
-	b.bytes -= t.bytes
-	b.entries -= t.entries
+	b.waiting.remove(t)
 	return true
 }
 
@@ -138,9 +219,8 @@ func (b *batcher[Req, Res]) work() {
 	for yielded := false; ; {
 		switch {
 		case b.take():
-			started := time.Now()
 			b.serve(b.batch)
-			b.note(time.Since(started))
+			b.note()
 			yielded = false
 		case !yielded:
 			// Whoever was just answered may be back at once, and a loop that goes on is
@@ -160,20 +240,17 @@ func (b *batcher[Req, Res]) take() bool {
 	clear(b.batch)
 	b.batch = b.batch[:0]
 	entries, bytes := 0, 0
-	for _, t := range b.waiting {
+	for t := b.waiting.next(); t != nil; t = b.waiting.next() {
 		entries += t.entries
 		bytes += t.bytes
 		if len(b.batch) > 0 && (entries > MaxBatchEntries || bytes > MaxBatchBytes) {
-			entries -= t.entries
-			bytes -= t.bytes
-			break
+			break // the next batch begins with it
 		}
 		b.batch = append(b.batch, t)
+		b.waiting.pass(t)
 	}
 	b.inFlight = len(b.batch)
-	b.waiting = slices.Delete(b.waiting, 0, len(b.batch))
-	b.bytes -= bytes
-	b.entries -= entries
+	b.started = time.Now()
 	return len(b.batch) > 0
 }
 
@@ -181,7 +258,7 @@ func (b *batcher[Req, Res]) take() bool {
 func (b *batcher[Req, Res]) rest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) > 0 {
+	if b.waiting.total.calls > 0 {
 		return false
 	}
 	b.working = false
@@ -224,10 +301,11 @@ func (b *batcher[Req, Res]) call(batch []*ticket[Req, Res]) ([]Res, error) {
 	return answers, foldDeadline(ctx, err)
 }
 
-func (b *batcher[Req, Res]) note(took time.Duration) {
+func (b *batcher[Req, Res]) note() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pace += (took - b.pace) / 8
+	b.pace += (time.Since(b.started) - b.pace) / 8
+	b.inFlight = 0
 }
 
 func (b *batcher[Req, Res]) end(t *ticket[Req, Res]) {
@@ -252,11 +330,11 @@ func (b *batcher[Req, Res]) close() {
 	<-idle
 }
 
-// load returns how many requests wait, and how many the store has.
-func (b *batcher[Req, Res]) load() (waiting, inFlight int) {
+// load returns how many requests of a queue wait, and how many the store has of all.
+func (b *batcher[Req, Res]) load(n Number) (waiting, inFlight int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.waiting), b.inFlight
+	return b.waiting.of(n).calls, b.inFlight
 }
 
 // isUnforeseen says that an error of a whole call is none that the contract of

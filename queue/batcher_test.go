@@ -84,8 +84,8 @@ func TestBatcher_ShedsOverload(t *testing.T) {
 		options queue.Options
 		payload int
 	}{
-		"calls": {queue.Options{MaxWaiting: 2}, 1},
-		"bytes": {queue.Options{MaxBytesWaiting: 2000}, 1000},
+		"calls": {queue.Options{MaxWaiting: 3}, 1},
+		"bytes": {queue.Options{MaxBytesWaiting: 3000}, 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,7 +137,7 @@ func TestBatcher_CallThatLeavesBeforeItsBatchDidNothing(t *testing.T) {
 
 func TestBatcher_CallThatLeavesMakesRoom(t *testing.T) {
 	t.Parallel()
-	bubbleWith(t, queue.Options{MaxBytesWaiting: 1000}, func(t *testing.T, f *fixture) {
+	bubbleWith(t, queue.Options{MaxBytesWaiting: 1500}, func(t *testing.T, f *fixture) {
 		item := queue.ProduceItem{Content: queue.Content{Payload: make([]byte, 500)}}
 		open := f.store.Block(storagetest.Produce)
 		calls := []<-chan answer[[]queue.Produced]{f.startProduce(t.Context(), item), f.startProduce(t.Context(), item)}

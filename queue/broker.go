@@ -26,6 +26,8 @@ type Broker struct {
 	known  *catalog
 	onDue  func(queue Number, at time.Time)
 	leases *leaser
+	// endings are those that wait for items to end.
+	endings *endings
 
 	produces *batcher[produceRequest, ProduceResult]
 	settles  *batcher[settleRequest, []Settled]
@@ -46,15 +48,19 @@ type Options struct {
 	Subscribers Subscribers
 	// Limit returns the limit of attempts that the subscription of a queue sets, or
 	// 0 if there is none; nil is no subscriptions. The sweep asks it for each queue.
-	Limit  func(ctx context.Context, ns Namespace, queue string) (int32, error)
-	Logger *slog.Logger
+	Limit func(ctx context.Context, ns Namespace, queue string) (int32, error)
+	// Records returns the journal's records of an item in a namespace, newest first,
+	// at most limit; nil knows of none.
+	Records func(ctx context.Context, ns Namespace, id ID, limit int) ([]Record, error)
+	Logger  *slog.Logger
 
 	// MaxPayload bounds one payload, MaxCallBytes all content of one call.
 	MaxPayload   int
 	MaxCallBytes int
 	// MaxWaiting and MaxBytesWaiting bound the calls of one verb that wait for the
-	// store, over all queues; MaxLeasesWaiting the leases that wait on one queue.
-	// Beyond them calls are refused with [OverloadedError].
+	// store, over all queues: one queue may have as many waiting as there is still room
+	// for. MaxLeasesWaiting bounds the leases that wait on one queue. Beyond them calls
+	// are refused with [OverloadedError].
 	MaxWaiting       int
 	MaxBytesWaiting  int
 	MaxLeasesWaiting int
@@ -127,7 +133,10 @@ func New(store Store, o Options) *Broker {
 		admin: make(chan struct{}, 1),
 	}
 	b.leases = newLeaser(b, o.MaxLeasesWaiting)
+	b.known.pauseChanged = b.leases.pauseChanged
+	b.endings = newEndings()
 	b.produces = newBatcher("items to produce", o, b.storeProduce)
+	b.produces.maxWait = longestWait
 	b.produces.ended = func(r produceRequest) { r.queue.unpin() }
 	b.settles = newBatcher("receipts to settle", o, b.storeSettle)
 	b.settles.ended = func(r settleRequest) { unpinAll(r.dead) }
@@ -145,9 +154,13 @@ func (b *Broker) OnDue(f func(queue Number, at time.Time)) { b.onDue = f }
 // and only if somebody waits.
 func (b *Broker) Wake(queues ...Number) { b.leases.wake(queues...) }
 
-// Drain makes new leases, and those that wait, answer with [ErrShuttingDown]. What
-// the store is giving out at this moment still arrives. All other verbs go on.
-func (b *Broker) Drain() { b.leases.drain() }
+// Drain makes new leases, and those that wait, answer with [ErrShuttingDown], and
+// [Broker.Await] too. What the store is giving out at this moment still arrives. All
+// other verbs go on.
+func (b *Broker) Drain() {
+	b.leases.drain()
+	b.endings.drain()
+}
 
 // Run works until ctx ends, then stops in this order: leases are drained, as by
 // [Broker.Drain], and what nobody waits for any more is given back; batchers take no
@@ -155,7 +168,7 @@ func (b *Broker) Drain() { b.leases.drain() }
 // the store may be closed then. Whoever calls verbs should have stopped before.
 func (b *Broker) Run(ctx context.Context) error {
 	<-ctx.Done()
-	b.leases.drain()
+	b.Drain()
 	b.leases.await()
 	b.produces.close()
 	b.settles.close()

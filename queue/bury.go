@@ -105,6 +105,7 @@ func (b *Broker) buryBatch(doomed []doomedItem, guard Guard) (int, error) {
 	for i, group := range answer.Groups {
 		if group[0].Status == Applied {
 			buried++
+			b.endings.wake(going[i].key.ID)
 			b.log.Debug("item buried", "item_id", going[i].key.ID.String(), "queue", going[i].queue.name, "reason", going[i].reason)
 		}
 	}

@@ -8,7 +8,11 @@ import "time"
 type ProduceCall struct {
 	Namespace Namespace
 	Queue     string
-	Items     []ProduceItem
+	// Key makes the repeat of the whole call safe, for items without a key of their
+	// own: 1 to 255 visible ASCII characters, or empty. Its space is apart from that of
+	// the items' keys.
+	Key   string
+	Items []ProduceItem
 }
 
 // ProduceItem is what a producer says of one item.
@@ -70,6 +74,9 @@ type SettleEntry struct {
 	DueAt   time.Time
 	Delay   time.Duration
 	Reason  string
+	// Result goes with Complete: what came of the work, at most [MaxResponse] bytes. It
+	// is kept as long as the queue keeps ended items.
+	Result []byte
 	// MaxAttempts is the limit in force for a retry; 0 takes the queue's.
 	MaxAttempts int32
 	Last        Last
@@ -105,4 +112,98 @@ type ItemsQuery struct {
 	From      ID
 	Cursor    string
 	Limit     int
+}
+
+// ClearCall cancels a queue's items by their state. At least one of the three is set.
+type ClearCall struct {
+	Namespace Namespace
+	Queue     string
+	// Scheduled: what is not yet due. Ready: what could be leased, lapsed leases among
+	// it, and what stands behind its ordering key. Leased: what is under a live lease.
+	Scheduled bool
+	Ready     bool
+	Leased    bool
+}
+
+// CancelCall names items by id, or by filter where IDs is empty.
+type CancelCall struct {
+	Namespace Namespace
+	// IDs are at most 1,000. Queue, if set, limits them to one queue's copies; for a
+	// filter it must be set.
+	IDs   []ID
+	Queue string
+	// Kind, State and Before, as far as they are set, all must apply.
+	Kind   string
+	State  State
+	Before time.Time
+}
+
+// Cancelled counts items that were ended. More says that the context's time was up
+// before the end of the queue, so that the call should be repeated.
+type Cancelled struct {
+	Count int
+	More  bool
+	// NotFound are those of the ids that no item has.
+	NotFound []ID
+}
+
+// ImportCall brings items along from elsewhere: all of them or none.
+type ImportCall struct {
+	Namespace Namespace
+	Queue     string
+	Items     []ImportItem
+}
+
+// ImportItem is an item as it was elsewhere. SourceID must be set: while an item with
+// it lives in the queue, another one is left out.
+type ImportItem struct {
+	Content
+	// DueAt, if it is zero or past, means now.
+	DueAt time.Time
+	// ExpiresAt zero takes the queue's ExpireTTL, as with a new item.
+	ExpiresAt   time.Time
+	Attempts    int32
+	MaxAttempts int32
+}
+
+// RedriveCall moves items out of a dead-letter queue.
+type RedriveCall struct {
+	Namespace Namespace
+	// Queue is the dead-letter queue.
+	Queue string
+	// What follows filters, as far as it is set; all must apply. IDs are at most 1,000.
+	IDs    []ID
+	Kind   string
+	Reason string
+	Before time.Time
+	From   string
+	// Limit is 1 to [MaxRedrive].
+	Limit  int
+	DryRun bool
+	// Target is where to, or empty: where each came from.
+	Target string
+}
+
+// Redriven counts what was moved, or in a dry run, what would be.
+type Redriven struct {
+	Moved int
+	// Skipped stay: the target holds their copy already, they are leased, or the queue
+	// that they came from is gone.
+	Skipped int
+	// More says that the limit or the context's time ended the call before the end of
+	// the queue.
+	More bool
+}
+
+// MaxRedrive bounds one call.
+const MaxRedrive = 100_000
+
+// ItemState is where an item is in one queue, or how it ended there.
+type ItemState struct {
+	Queue Settings
+	// Item is what the queue holds; once it has ended, its Key alone is set.
+	Item Item
+	Now  time.Time
+	// Ending is the record of the end, or nil while the item lives.
+	Ending *Record
 }

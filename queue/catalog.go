@@ -32,6 +32,9 @@ type catalog struct {
 	// changes counts what we wrote, so that a document which was read before does
 	// not overwrite what is newer.
 	changes uint64
+	// pauseChanged is told of queues whose lease was paused or resumed. It is called
+	// under mu, so it may not come back here.
+	pauseChanged func(*knownQueue)
 }
 
 type queueName struct {
@@ -61,6 +64,7 @@ func newCatalog(docs QueueDocs, numbers NumberDocs, maxAge time.Duration) *catal
 	return &catalog{
 		docs: docs, numbers: numbers, maxAge: maxAge,
 		byName: map[queueName]*knownQueue{}, byNumber: map[Number]*knownQueue{},
+		pauseChanged: func(*knownQueue) {},
 	}
 }
 
@@ -73,6 +77,11 @@ func (c *catalog) named(ctx context.Context, ns Namespace, name string) (*knownQ
 	if q := c.peek(ns, name); q != nil {
 		return q, nil
 	}
+	return c.reread(ctx, ns, name)
+}
+
+// reread is named from the document, however fresh what is known is.
+func (c *catalog) reread(ctx context.Context, ns Namespace, name string) (*knownQueue, error) {
 	for {
 		c.mu.RLock()
 		before := c.changes
@@ -182,7 +191,10 @@ func (c *catalog) set(s Settings, revision uint64) *knownQueue {
 		c.byNumber[s.Number] = q
 		return q
 	}
-	q.latest.Store(read)
+	before := q.latest.Swap(read)
+	if before.Paused.Has(PausedLease) != s.Paused.Has(PausedLease) {
+		c.pauseChanged(q)
+	}
 	return q
 }
 

@@ -39,6 +39,17 @@ func hashOf(it *ProduceItem) [32]byte {
 	return sum
 }
 
+// hashInCall is hashOf for an item under the key of its call, which has so many items:
+// a call that lost one or gained one is another call.
+func hashInCall(it *ProduceItem, items int) [32]byte {
+	sum := hashOf(it)
+	d := digest{h: sha256.New()}
+	d.bytes(sum[:])
+	d.number(uint64(items))
+	d.h.Sum(sum[:0])
+	return sum
+}
+
 type digest struct {
 	h    hash.Hash
 	size [8]byte

@@ -62,6 +62,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, ns Namespace, name string, for
 		if err := b.purge(ctx, q.number); err != nil {
 			b.log.Warn("items of a deleted queue are left; they are cancelled later", "queue", name, "error", err)
 		}
+		b.endings.wakeAll()
 	}
 	if err := b.leaveDead(ctx, ns, s.DeadQueue); err != nil {
 		b.log.Warn("queue stays a dead-letter queue, though nobody names it any more", "queue", s.DeadQueue, "error", err)

@@ -38,6 +38,8 @@ var (
 	// ErrClientWaiting: the client has a lease that waits on this queue already; it
 	// may have one at a time.
 	ErrClientWaiting = errors.New("the client waits on this queue already")
+	// ErrPaused: the queue takes no items now.
+	ErrPaused = errors.New("queue paused")
 	// ErrNotSupported: a field or method of a later release.
 	ErrNotSupported = errors.New("not supported")
 )
@@ -106,6 +108,18 @@ type OverloadedError struct {
 func (e *OverloadedError) Error() string {
 	return fmt.Sprintf("overloaded: %s; retry after %s", e.What, span(e.RetryAfter))
 }
+
+// EndedError is an item that ended while somebody waited for it, on queues that know
+// nothing of ended items. It is an [ErrNotFound], and the item was there.
+type EndedError struct{ ID ID }
+
+// Error implements error.
+func (e *EndedError) Error() string {
+	return fmt.Sprintf("item %s has ended, and its queue keeps nothing of ended items; keep_ended has it keep more", e.ID)
+}
+
+// Is makes errors.Is(err, ErrNotFound) true.
+func (e *EndedError) Is(target error) bool { return target == ErrNotFound }
 
 // UnsupportedError names a field or method of a later release.
 type UnsupportedError struct {

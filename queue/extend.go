@@ -47,7 +47,7 @@ func (b *Broker) Extend(ctx context.Context, ns Namespace, queue string, entries
 	if len(req) == 0 {
 		return extended, nil
 	}
-	answers, err := b.extends.do(ctx, req, len(req), 0)
+	answers, err := b.extends.do(ctx, burden{queue: req[0].Key.Queue, entries: len(req)}, req)
 	if err != nil {
 		return nil, fmt.Errorf("extend: %w", err)
 	}

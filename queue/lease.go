@@ -21,7 +21,8 @@ const (
 
 // Lease waits for items of a queue, and answers when it has at least one, or with
 // none when p.Wait is over. Then the store was asked at least once after the call
-// came: no items means that there were none.
+// came: no items means that there were none. A queue whose lease is paused gives out
+// nothing and is not asked, so there no items mean nothing; see [Broker.Pause].
 //
 // Those that wait on a queue are given its items one at a time, round robin. What
 // is over its limits, or expired, is buried and not given to anybody.

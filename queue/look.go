@@ -50,6 +50,11 @@ func (l *leaser) gather() (looks []*look, returned []Item) {
 	room := MaxBatchEntries
 	for len(l.marked) > 0 {
 		ln := l.marked[0]
+		if l.refresh(ln) || ln.queue.isPaused(PausedLease) {
+			ln.marked = false
+			l.marked = slices.Delete(l.marked, 0, 1)
+			continue
+		}
 		n := ln.fitting(&room)
 		if n == 0 && len(ln.waiters) > 0 {
 			if len(looks) > 0 {
@@ -158,6 +163,10 @@ func (l *leaser) deal(looks []*look, took time.Duration) {
 		l.inFlight -= len(lk.takers)
 		l.serve(lk)
 	}
+	for _, ended := range l.curious {
+		close(ended)
+	}
+	l.curious = nil
 	l.mu.Unlock()
 	if _, err := l.b.bury(doomed, Held); err != nil {
 		l.b.log.Warn("items over their limits could not be buried; their leases lapse", "items", len(doomed), "error", err)
@@ -185,6 +194,8 @@ func (l *leaser) serve(lk *look) {
 			l.answer(w, LeaseReply{}, ErrShuttingDown)
 		case w.queue.isDeleted():
 			l.answer(w, LeaseReply{}, errGone(w.queue))
+		case w.queue.isPaused(PausedLease):
+			l.answer(w, w.reply, nil)
 		}
 	}
 	if drained {

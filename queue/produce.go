@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -31,30 +32,45 @@ type produceRequest struct {
 // one's id.
 //
 // Errors: [InvalidError] and [TooLargeError], with the item's path as the wire has
-// it; [ErrNotFound]; [ErrMismatch], as [*MismatchError]; [ErrNotSupported];
-// [OverloadedError]; [ErrShuttingDown]; those of [Store]. After [ErrUnknownOutcome]
-// a repeat is safe for items with an idempotency key.
+// it; [ErrNotFound]; [ErrPaused]; [ErrMismatch], as [*MismatchError];
+// [ErrNotSupported]; [OverloadedError]; [ErrShuttingDown]; those of [Store]. After
+// [ErrUnknownOutcome] a repeat is safe for items with an idempotency key, and with one
+// of the call for all of them.
 func (b *Broker) Produce(ctx context.Context, call ProduceCall) ([]Produced, error) {
 	size, err := b.checkProduce(&call)
 	if err != nil {
 		return nil, err
 	}
-	q, err := b.pin(ctx, func() (*knownQueue, error) {
-		return b.known.named(ctx, call.Namespace, call.Queue)
-	})
+	q, err := b.pinOpen(ctx, call.Namespace, call.Queue)
 	if err != nil {
 		return nil, err
 	}
-	// From here on the batcher unpins it.
-	req := produceRequest{queue: q, group: ProduceGroup{Items: newItems(&call, q)}}
-	result, err := b.produces.do(ctx, req, len(call.Items), size)
-	if err == nil {
-		err = result.Err
-	}
+	produced, err := b.admit(ctx, q, newItems(&call, q), size)
 	if err != nil {
 		return nil, fmt.Errorf("produce to %s: %w", call.Queue, err)
 	}
-	return result.Items, nil
+	return produced, nil
+}
+
+// pinOpen pins a queue to which callers may add items now.
+func (b *Broker) pinOpen(ctx context.Context, ns Namespace, name string) (*knownQueue, error) {
+	return b.pin(ctx, func() (*knownQueue, error) {
+		q, err := b.known.named(ctx, ns, name)
+		if err == nil && q.isPaused(PausedProduce) {
+			err = fmt.Errorf("queue %s: %w", name, ErrPaused)
+		}
+		return q, err
+	})
+}
+
+// admit has the store keep items, all or none, and unpins their queue.
+func (b *Broker) admit(ctx context.Context, q *knownQueue, items []NewItem, size int) ([]Produced, error) {
+	req := produceRequest{queue: q, group: ProduceGroup{Items: items}} // the batcher unpins
+	result, err := b.produces.do(ctx, burden{queue: q.number, entries: len(items), bytes: size}, req)
+	if err == nil {
+		err = result.Err
+	}
+	return result.Items, err
 }
 
 // checkProduce judges what the producer says, and returns the size of it all.
@@ -64,6 +80,9 @@ func (b *Broker) checkProduce(call *ProduceCall) (size int, err error) {
 		return 0, Invalid("items", "is empty; want 1 to %d items", DefaultMaxItems)
 	case n > DefaultMaxItems:
 		return 0, &TooLargeError{Field: "items", Limit: DefaultMaxItems, Unit: "items"}
+	}
+	if err := checkKey("Idempotency-Key", call.Key); err != nil {
+		return 0, err
 	}
 	for i := range call.Items {
 		it := &call.Items[i]
@@ -79,29 +98,10 @@ func (b *Broker) checkProduce(call *ProduceCall) (size int, err error) {
 }
 
 func (b *Broker) checkItem(it *ProduceItem) error {
-	if len(it.Payload) > b.opts.MaxPayload {
-		return &TooLargeError{Field: "bytes", Limit: b.opts.MaxPayload, Unit: "bytes"}
-	}
-	for _, label := range [...]struct{ field, text string }{
-		{"kind", it.Kind},
-		{"encoding", it.Encoding},
-		{"reference", it.Reference},
-		{"source_id", it.SourceID},
-		{"traceparent", it.Trace},
-	} {
-		if err := checkLabel(label.field, label.text); err != nil {
-			return err
-		}
+	if err := b.checkContent(&it.Content, "bytes", "source_id"); err != nil {
+		return err
 	}
 	switch {
-	case it.OrderingKey != "":
-		return unsupported("ordering_key")
-	case it.Target != nil:
-		return unsupported("target")
-	case it.OnDone != "":
-		return unsupported("on_done")
-	case it.Hop < 0 || it.Hop >= MaxHop:
-		return Invalid("hop", "is %d: the item comes from a loop of pushes; want 0 to %d", it.Hop, MaxHop-1)
 	case it.MaxAttempts < -1:
 		return Invalid("max_attempts", "is %d; want -1 for no limit, 0 for the queue's, or more", it.MaxAttempts)
 	case it.ExpireTTL < 0:
@@ -112,23 +112,50 @@ func (b *Broker) checkItem(it *ProduceItem) error {
 	if err := checkDue("enqueue_at", "delay", it.DueAt, it.Delay); err != nil {
 		return err
 	}
-	if err := checkKey(it.IdempotencyKey); err != nil {
-		return err
+	return checkKey("idempotency_key", it.IdempotencyKey)
+}
+
+// checkContent judges an item's content. The two messages that have one spell its
+// payload and its source id in their own ways.
+func (b *Broker) checkContent(c *Content, payload, sourceID string) error {
+	if len(c.Payload) > b.opts.MaxPayload {
+		return &TooLargeError{Field: payload, Limit: b.opts.MaxPayload, Unit: "bytes"}
 	}
-	return checkHeaders(it.Headers)
+	for _, label := range [...]struct{ field, text string }{
+		{"kind", c.Kind},
+		{"encoding", c.Encoding},
+		{"reference", c.Reference},
+		{sourceID, c.SourceID},
+		{"traceparent", c.Trace},
+	} {
+		if err := checkLabel(label.field, label.text); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.OrderingKey != "":
+		return unsupported("ordering_key")
+	case c.Target != nil:
+		return unsupported("target")
+	case c.OnDone != "":
+		return unsupported("on_done")
+	case c.Hop < 0 || c.Hop >= MaxHop:
+		return Invalid("hop", "is %d: the item comes from a loop of pushes; want 0 to %d", c.Hop, MaxHop-1)
+	}
+	return checkHeaders(c.Headers)
 }
 
 func unsupported(field string) error {
 	return &UnsupportedError{What: "field " + field, Field: field}
 }
 
-func checkKey(key string) error {
+func checkKey(field, key string) error {
 	if len(key) > MaxIdempotencyKey {
-		return Invalid("idempotency_key", "is longer than %d characters", MaxIdempotencyKey)
+		return Invalid(field, "is longer than %d characters", MaxIdempotencyKey)
 	}
 	for i := 0; i < len(key); i++ {
 		if key[i] <= ' ' || key[i] > '~' {
-			return Invalid("idempotency_key", "has the byte 0x%02x at %d; want visible ASCII", key[i], i)
+			return Invalid(field, "has the byte 0x%02x at %d; want visible ASCII", key[i], i)
 		}
 	}
 	return nil
@@ -162,8 +189,14 @@ func newItems(call *ProduceCall, q *knownQueue) []NewItem {
 		if items[i].ExpireTTL == 0 {
 			items[i].ExpireTTL = s.ExpireTTL
 		}
-		if it.IdempotencyKey != "" {
+		switch {
+		case it.IdempotencyKey != "":
 			items[i].Dedupe = &Dedupe{Scope: q.number, Key: it.IdempotencyKey, Hash: hashOf(it), TTL: KeyTTL}
+		case call.Key != "":
+			items[i].Dedupe = &Dedupe{
+				Scope: q.number, Call: true, Key: call.Key + "/" + strconv.Itoa(i),
+				Hash: hashInCall(it, len(call.Items)), TTL: KeyTTL,
+			}
 		}
 	}
 	return items

@@ -11,8 +11,8 @@ import (
 // MaxQueueReference bounds [Settings.Reference], in bytes.
 const MaxQueueReference = 2000
 
-// CreateQueue makes a queue. Zero fields take their defaults; Number, DeadLetter
-// and the times are the broker's to set. A queue that it names as its dead-letter
+// CreateQueue makes a queue. Zero fields take their defaults; Number, DeadLetter,
+// Paused and the times are the broker's to set. A queue that it names as its dead-letter
 // queue buries nothing any more.
 //
 // Errors: [InvalidError]; [ErrExists]; [ErrNotSupported]; those of [Store].
@@ -20,9 +20,12 @@ func (b *Broker) CreateQueue(ctx context.Context, s Settings) (Settings, error) 
 	if err := CheckName("queue_name", s.Name); err != nil {
 		return Settings{}, err
 	}
-	s.Number, s.DeadLetter = 0, false
+	s.Number, s.DeadLetter, s.Paused = 0, false, 0
 	s.setDefaults()
 	if err := s.check(); err != nil {
+		return Settings{}, err
+	}
+	if err := b.checkKeepEnded(s.KeepEnded); err != nil {
 		return Settings{}, err
 	}
 	leave, err := b.enterAdmin(ctx)
@@ -99,6 +102,12 @@ func (b *Broker) UpdateQueue(ctx context.Context, u SettingsUpdate) (Settings, e
 		if err := s.checkLimits(&old); err != nil {
 			return Settings{}, err
 		}
+		// What was within the bound of an earlier start of the server stays.
+		if s.KeepEnded != old.KeepEnded {
+			if err := b.checkKeepEnded(s.KeepEnded); err != nil {
+				return Settings{}, err
+			}
+		}
 		if s.DeadQueue != old.DeadQueue {
 			if err := b.takeDead(ctx, &s); err != nil {
 				return Settings{}, err
@@ -123,6 +132,7 @@ func (u *SettingsUpdate) apply(s Settings) Settings {
 	setTo(&s.Reference, u.Reference)
 	setTo(&s.ExpireTTL, u.ExpireTTL)
 	setTo(&s.DeadQueue, u.DeadQueue)
+	setTo(&s.KeepEnded, u.KeepEnded)
 	setTo(&s.LeaseTTL, orKeep(u.LeaseTTL))
 	setTo(&s.MaxAttempts, orKeep(u.MaxAttempts))
 	setTo(&s.MaxRecoveries, orKeep(u.MaxRecoveries))
@@ -251,4 +261,12 @@ func (s *Settings) check() error {
 	default:
 		return nil
 	}
+}
+
+// checkKeepEnded bounds what a queue keeps of ended items by what the journal keeps.
+func (b *Broker) checkKeepEnded(keep time.Duration) error {
+	if keep < 0 || keep > b.opts.KeepRecords {
+		return Invalid("keep_ended", "is %s; want 0 for nothing, or up to %s", keep, b.opts.KeepRecords)
+	}
+	return nil
 }

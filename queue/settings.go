@@ -26,9 +26,25 @@ type Settings struct {
 	// DeadLetter says that the queue is somebody's dead-letter queue: nothing in it
 	// is buried.
 	DeadLetter bool
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
+	// Paused is what callers may not do now.
+	Paused Paused
+	// KeepEnded is how long items that have ended are known, with their results; 0 is
+	// not at all, and the journal's own age the most.
+	KeepEnded time.Duration
+	CreatedAt time.Time
+	UpdatedAt time.Time
 }
+
+// Paused is a set of the sides of a queue.
+type Paused uint8
+
+// The sides of a queue.
+const (
+	PausedLease Paused = 1 << iota
+	PausedProduce
+
+	PausedBoth = PausedLease | PausedProduce
+)
 
 // Defaults of [Settings], as the wire contract states them.
 const (
@@ -48,6 +64,7 @@ type SettingsUpdate struct {
 	ExpireTTL     *time.Duration
 	MaxAttempts   *int32
 	MaxRecoveries *int32
+	KeepEnded     *time.Duration
 	// DeadQueue, if empty, goes back to the queue's own.
 	DeadQueue *string
 }

@@ -18,7 +18,8 @@ type settleRequest struct {
 // Every receipt that is refused is named by a [*StaleError]; one whose item is in
 // another namespace looks like one whose item never was. Burying in a dead-letter
 // queue is [ErrAlreadyDead], and a retry there has no limit. Queue and partition of
-// the call, if given, must be those of every receipt.
+// the call, if given, must be those of every receipt. What is completed is kept in the
+// journal where its queue has KeepEnded, and a result is refused where it has not.
 //
 // Other errors: [InvalidError], for a receipt given twice, too; [TooLargeError];
 // [OverloadedError]; [ErrShuttingDown]; those of [Store]. After [ErrUnknownOutcome]
@@ -39,7 +40,10 @@ func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error)
 		if err != nil {
 			return nil, err
 		}
-		settled, err := b.settles.do(ctx, req, len(req.group.Entries), sizeOfRecords(req.group.Entries))
+		// A call is on the queue of its first receipt: most are on one alone.
+		entries := req.group.Entries
+		of := burden{queue: entries[0].Key.Queue, entries: len(entries), bytes: sizeOfRecords(entries)}
+		settled, err := b.settles.do(ctx, of, req)
 		if err != nil {
 			return nil, fmt.Errorf("settle: %w", err)
 		}
@@ -132,7 +136,7 @@ func checkEntry(e *SettleEntry) error {
 	if e.MaxAttempts < -1 {
 		return Invalid("max_attempts", "is %d; want -1 for no limit, 0 for the queue's, or more", e.MaxAttempts)
 	}
-	return nil
+	return checkResult(e)
 }
 
 // target is what is known of a receipt before the store is asked.
@@ -140,6 +144,8 @@ type target struct {
 	// queue and settings are there for outcomes that depend on them: Retry and Bury.
 	queue    *knownQueue
 	settings *Settings
+	// ending is the record that a Complete leaves, or nil.
+	ending *Record
 	// refused says why the entry cannot be done, whatever its lease: [ErrNotFound],
 	// [ErrAlreadyDead] or nil.
 	refused error
@@ -150,26 +156,34 @@ type target struct {
 func (b *Broker) targets(ctx context.Context, call *SettleCall) (targets []target, doomed bool, err error) {
 	targets = make([]target, len(call.Entries))
 	for i := range call.Entries {
-		e, to := &call.Entries[i], &targets[i]
-		if !e.Receipt.namesItemOf(call.Namespace) {
-			to.refused = ErrNotFound
-		} else if e.Outcome == Retry || e.Outcome == Bury {
-			to.queue, err = b.known.numbered(ctx, e.Receipt.Key.Queue)
-			switch {
-			case errors.Is(err, ErrNotFound):
-				to.refused = ErrNotFound
-			case err != nil:
-				return nil, false, err
-			default:
-				to.settings = to.queue.settings()
-				if to.settings.DeadLetter && e.Outcome == Bury {
-					to.refused = ErrAlreadyDead
-				}
-			}
+		targets[i], err = b.target(ctx, call.Namespace, &call.Entries[i])
+		if err != nil {
+			return nil, false, atEntry("receipts", i, err)
 		}
-		doomed = doomed || to.refused != nil
+		doomed = doomed || targets[i].refused != nil
 	}
 	return targets, doomed, nil
+}
+
+func (b *Broker) target(ctx context.Context, ns Namespace, e *SettleEntry) (to target, err error) {
+	switch {
+	case !e.Receipt.namesItemOf(ns):
+		return target{refused: ErrNotFound}, nil
+	case e.Outcome == Complete:
+		to.ending, err = b.ending(ctx, e)
+	case e.Outcome == Retry || e.Outcome == Bury:
+		if to.queue, err = b.known.numbered(ctx, e.Receipt.Key.Queue); err != nil {
+			break
+		}
+		to.settings = to.queue.settings()
+		if to.settings.DeadLetter && e.Outcome == Bury {
+			to.refused = ErrAlreadyDead
+		}
+	}
+	if errors.Is(err, ErrNotFound) {
+		return target{refused: ErrNotFound}, nil
+	}
+	return to, err
 }
 
 // nothing is a settlement of an item that is nowhere. The store refuses it, and what
@@ -197,6 +211,9 @@ func (b *Broker) settlements(ctx context.Context, call *SettleCall, targets []ta
 			Key: e.Receipt.Key, Token: e.Receipt.Token, Outcome: e.Outcome,
 			DueAt: e.DueAt, Delay: e.Delay, Reason: e.Reason,
 			Last: cleanLast(e.Last), Record: cleanRecord(e.Record),
+		}
+		if to.ending != nil {
+			s.Record = to.ending
 		}
 		if to.queue == nil {
 			continue
@@ -247,8 +264,11 @@ func (b *Broker) storeSettle(ctx context.Context, batch []settleRequest) ([][]Se
 		for j := range group.Entries {
 			s, settled := &group.Entries[j], &answer.Groups[i][j]
 			switch {
-			case settled.Status != Applied || s.Outcome == Complete:
+			case settled.Status != Applied:
+			case s.Outcome == Complete:
+				b.endings.wake(s.Key.ID)
 			case s.Outcome == Bury || settled.Buried:
+				b.endings.wake(s.Key.ID)
 				wakes.add(s.DeadQueue)
 			case settled.AvailableAt.After(answer.Now):
 				b.onDue(s.Key.Queue, settled.AvailableAt)

@@ -80,6 +80,10 @@ type ColdStore interface {
 	// Find returns every living copy of an item, in no order.
 	Find(ctx context.Context, id ID) ([]Item, error)
 
+	// FindAll is Find for many ids, at most [MaxBatchEntries], each of them once.
+	// Content says whether payloads and attributes are read.
+	FindAll(ctx context.Context, ids []ID, content bool) ([]Item, error)
+
 	// ListItems returns items of one partition in the order (available_at, seq).
 	ListItems(ctx context.Context, req ListRequest) (ListPage, error)
 
@@ -110,10 +114,14 @@ type NewItem struct {
 	// that is past, or less than [Soon] ahead, means now.
 	DueAt time.Time
 	Delay time.Duration
-	// ExpireTTL runs from the first due time; 0 is never.
+	// ExpiresAt is absolute, after the beginning of 1970, and wins; else the item
+	// expires ExpireTTL after the first due time, and with 0 never.
+	ExpiresAt time.Time
 	ExpireTTL time.Duration
 	// MaxAttempts is the item's own limit, or 0.
 	MaxAttempts int32
+	// Attempts is the budget that the item used up where it was before.
+	Attempts int32
 	// Dedupe is nil for an item without an idempotency key.
 	Dedupe *Dedupe
 }

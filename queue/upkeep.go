@@ -122,10 +122,10 @@ func (b *Broker) Stats(ctx context.Context, ns Namespace, queue string) (QueueSt
 	st := QueueStats{Stats: stats, ProduceWaiting: q.pinned()}
 	var leasing int
 	st.LeaseWaiting, leasing = b.leases.load(q.number)
-	_, producing := b.produces.load()
+	_, producing := b.produces.load(q.number)
 	var settling int
-	st.SettleWaiting, settling = b.settles.load()
-	_, extending := b.extends.load()
+	st.SettleWaiting, settling = b.settles.load(q.number)
+	_, extending := b.extends.load(q.number)
 	st.InFlight = leasing + producing + settling + extending
 	return st, nil
 }

@@ -44,6 +44,12 @@ type leaser struct {
 	pace time.Duration
 	// idle is closed when the loop ends, if somebody waits for that.
 	idle chan struct{}
+
+	// curious are told when the call of the store that is under way has been dealt out.
+	curious []chan struct{}
+
+	// refreshes are readings of settings, of which none begins once draining.
+	refreshes sync.WaitGroup
 }
 
 // line is the waiters of one queue in order of arrival. It is there while it has any.
@@ -57,6 +63,10 @@ type line struct {
 	// will be then.
 	restUntil time.Time
 	alarmed   bool
+	// refreshing says that the settings are being read again, refreshedAt when they
+	// were, by the line itself.
+	refreshing  bool
+	refreshedAt time.Time
 }
 
 // waiter is one lease call.
@@ -146,6 +156,11 @@ func (l *leaser) enter(ctx context.Context, w *waiter) error {
 		}
 		ln.clients[w.client] = struct{}{}
 	}
+	if w.over && w.queue.isPaused(PausedLease) {
+		l.answer(w, LeaseReply{}, nil)
+		l.remove(ln)
+		return nil
+	}
 	l.arrivals++
 	w.arrival = l.arrivals
 	ln.waiters = append(ln.waiters, w)
@@ -234,7 +249,8 @@ func (l *leaser) wake(queues ...Number) {
 	}
 }
 
-// timeUp answers a waiter, unless a look is still owed to it: then that answers.
+// timeUp answers a waiter, unless a look is still owed to it: then that answers. A
+// paused queue owes none.
 func (l *leaser) timeUp(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,7 +261,7 @@ func (l *leaser) timeUp(w *waiter) {
 	ln := l.lines[w.queue.number]
 	switch {
 	case w.looking:
-	case !w.looked:
+	case !w.looked && !w.queue.isPaused(PausedLease):
 		l.markNow(ln)
 	default:
 		l.answer(w, w.reply, nil)
@@ -301,8 +317,9 @@ func (l *leaser) drain() {
 	}
 }
 
-// await returns when the loop has ended.
+// await returns when the loop has ended, after drain.
 func (l *leaser) await() {
+	l.refreshes.Wait()
 	l.mu.Lock()
 	if !l.working {
 		l.mu.Unlock()

@@ -14,9 +14,10 @@ type insertion struct {
 	ids                       [][16]byte
 	queues, homes             []int64
 	partitions                []int32
-	due                       []*time.Time
+	due, ends                 []*time.Time
 	delays, expiries          []int64 // microseconds
-	maxAttempts, sizes        []int32
+	attempts, maxAttempts     []int32
+	sizes                     []int32
 	kinds, orderings, sources []string
 	attributes, bodies        [][]byte
 	groups                    []int32
@@ -31,7 +32,9 @@ func (in *insertion) add(it *queue.NewItem, group int) {
 	in.partitions = append(in.partitions, it.Partition)
 	in.due = append(in.due, optional(it.DueAt.UTC()))
 	in.delays = append(in.delays, it.Delay.Microseconds())
+	in.ends = append(in.ends, optional(it.ExpiresAt.UTC()))
 	in.expiries = append(in.expiries, it.ExpireTTL.Microseconds())
+	in.attempts = append(in.attempts, it.Attempts)
 	in.maxAttempts = append(in.maxAttempts, it.MaxAttempts)
 	in.sizes = append(in.sizes, int32(it.Size()))
 	in.kinds = append(in.kinds, it.Kind)
@@ -49,7 +52,7 @@ func (in *insertion) add(it *queue.NewItem, group int) {
 // args are the parameters, as many as [insertSQL] takes.
 func (in *insertion) args() []any {
 	return []any{
-		in.ids, in.queues, in.homes, in.partitions, in.due, in.delays, in.expiries, in.maxAttempts, in.sizes,
+		in.ids, in.queues, in.homes, in.partitions, in.due, in.delays, in.ends, in.expiries, in.attempts, in.maxAttempts, in.sizes,
 		in.kinds, in.orderings, in.sources, in.attributes, in.bodies, in.groups,
 	}
 }
@@ -70,7 +73,7 @@ func insertSQL(first int, where string) string {
 // insertAtSQL is insertSQL with an expression on fresh f for each item's seq.
 func insertAtSQL(first int, where, seq string) string {
 	types := []string{
-		"uuid", "bigint", "bigint", "integer", "timestamptz", "bigint", "bigint", "integer", "integer",
+		"uuid", "bigint", "bigint", "integer", "timestamptz", "bigint", "timestamptz", "bigint", "integer", "integer", "integer",
 		"text", "text", "text", "bytea", "bytea", "integer",
 	}
 	params := make([]string, len(types))
@@ -84,21 +87,22 @@ func insertAtSQL(first int, where, seq string) string {
 		when n.due_at < clock.now + interval '` + soonMicros + ` microseconds' then clock.now
 		else n.due_at end as due
 	from clock cross join unnest(` + strings.Join(params, ", ") + `) with ordinality as n
-		(id, queue, home, partition, due_at, delay, expire_ttl, max_attempts, size, kind, ordering_key, source_id, attributes, body, grp, ord)
+		(id, queue, home, partition, due_at, delay, expires_at, expire_ttl, attempts, max_attempts, size, kind, ordering_key, source_id, attributes, body, grp, ord)
 ), inserted as (
 	insert into {s}.items (id, queue, home, partition, seq, created_at, updated_at, first_due_at, due_at, available_at,
-		max_attempts, expires_at, size, kind, ordering_key, source_id, attributes, body)
+		attempts, max_attempts, expires_at, size, kind, ordering_key, source_id, attributes, body)
 	select f.id, f.queue, f.home, f.partition, ` + seq + `, clock.now, clock.now, f.due, f.due, f.due,
-		f.max_attempts, case when f.expire_ttl > 0 then f.due + f.expire_ttl * interval '1 microsecond' end,
+		f.attempts, f.max_attempts,
+		coalesce(f.expires_at, case when f.expire_ttl > 0 then f.due + f.expire_ttl * interval '1 microsecond' end),
 		f.size, f.kind, f.ordering_key, f.source_id, f.attributes, f.body
 	from fresh f cross join clock
 	where ` + where + `
 	order by f.ord
 	on conflict (id, queue, home) do nothing
-	returning id, queue, home, partition, created_at
+	returning id, queue, home, partition, attempts, created_at
 ), inserted_deltas as (
 	insert into {s}.deltas (queue, partition, total, held, failing, created, leased)
-	select queue, partition, count(*), 0, 0, sum(` + sinceEpoch("created_at") + `), 0
+	select queue, partition, count(*), 0, count(*) filter (where attempts > 0), sum(` + sinceEpoch("created_at") + `), 0
 	from inserted group by queue, partition
 )`
 }

@@ -14,13 +14,43 @@ var findSQL = `select ` + itemColumns("i", true) + ` from {s}.items i where i.id
 
 // Find implements [queue.Store].
 func (s *Store) Find(ctx context.Context, id queue.ID) ([]queue.Item, error) {
+	return s.find(ctx, findSQL, [16]byte(id))
+}
+
+// findAllSQL is by whether content is read.
+var findAllSQL = map[bool]string{
+	false: `select ` + itemColumns("i", false) + ` from {s}.items i where i.id = any($1)`,
+	true:  `select ` + itemColumns("i", true) + ` from {s}.items i where i.id = any($1)`,
+}
+
+// FindAll implements [queue.Store].
+func (s *Store) FindAll(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
+	wanted := make([][16]byte, len(ids))
+	for i, id := range ids {
+		wanted[i] = id
+	}
+	items, err := s.find(ctx, findAllSQL[content], wanted)
+	if !content {
+		withoutContent(items)
+	}
+	return items, err
+}
+
+func (s *Store) find(ctx context.Context, text string, wanted any) ([]queue.Item, error) {
 	return read(ctx, s, func(ctx context.Context, conn *pgxpool.Conn) ([]queue.Item, error) {
-		rows, err := conn.Query(ctx, s.text(findSQL), [16]byte(id))
+		rows, err := conn.Query(ctx, s.text(text), wanted)
 		if err != nil {
 			return nil, err
 		}
 		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (queue.Item, error) { return scanItem(rows) })
 	})
+}
+
+// withoutContent clears the parts of it that are columns, as the other parts are.
+func withoutContent(items []queue.Item) {
+	for i := range items {
+		items[i].Content = queue.Content{}
+	}
 }
 
 // items reads rows of the store's now and an item. The now is asked for once more if

@@ -101,9 +101,7 @@ func (s *Store) ListItems(ctx context.Context, req queue.ListRequest) (queue.Lis
 			page.Next = cursor(cursorList, spot{last.AvailableAt, int64(last.Seq)}.append(nil))
 		}
 		if !req.Content {
-			for i := range page.Items {
-				page.Items[i].Content = queue.Content{}
-			}
+			withoutContent(page.Items)
 		}
 		return page, nil
 	})

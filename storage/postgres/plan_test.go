@@ -111,6 +111,7 @@ func TestP10_WhatLooksAtItemsReadsWhatItReturns(t *testing.T) {
 		{"stats", statsOfSomeSQL, []any{at, fixed, queue.StatsCap, []int64{int64(q)}}, queue.StatsCap},
 		{"stats past what is held", statsOfSomeSQL, []any{at, fixed, queue.StatsCap, []int64{int64(other)}}, many},
 		{"find", findSQL, []any{ids[0]}, 1},
+		{"find all", findAllSQL[false], []any{ids}, 50},
 		{"purge of a queue", purgeQueueSQL, []any{at, fixed, int64(q), 0, stateNumbers(nil), 101, "", uuid.New()}, 101},
 		{"purge by state", purgeQueueSQL, []any{at, fixed, int64(q), 0, stateNumbers([]queue.State{queue.Scheduled}), 101, "", uuid.New()}, 202},
 		{"purge by key", purgeKeysSQL, []any{at, fixed, ids, queues, queues, 50, "", uuid.New()}, 101},

@@ -47,25 +47,50 @@ func (s *Store) viewCold(place coldPlace, value []byte) (listed, error) {
 
 // Find implements [queue.Store].
 func (s *Store) Find(ctx context.Context, id queue.ID) ([]queue.Item, error) {
-	_, err := s.begin(ctx, reads)
-	if err != nil {
+	return s.FindAll(ctx, []queue.ID{id}, true)
+}
+
+// FindAll implements [queue.Store].
+func (s *Store) FindAll(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
+	var found []listed
+	for first := true; first || len(ids) > 0; first = false {
+		part := ids[:min(chunk, len(ids))]
+		ids = ids[len(part):]
+		var err error
+		if found, err = s.copies(ctx, found, part); err != nil {
+			return nil, err
+		}
+	}
+	if content {
+		return s.withContent(found), nil
+	}
+	var items []queue.Item
+	for i := range found {
+		items = append(items, found[i].item)
+	}
+	return items, nil
+}
+
+// copies adds every living copy of some items to found, in one hold of the lock.
+func (s *Store) copies(ctx context.Context, found []listed, ids []queue.ID) ([]listed, error) {
+	if _, err := s.begin(ctx, reads); err != nil {
 		return nil, err
 	}
-	var found []listed
-	s.each(id, func(sl slot, _ *entry) bool {
-		found = append(found, s.list(sl))
-		return true
-	})
-	if s.away > 0 {
+	for _, id := range ids {
+		s.each(id, func(sl slot, _ *entry) bool {
+			found = append(found, s.list(sl))
+			return true
+		})
+		if s.away == 0 {
+			continue
+		}
+		var err error
 		if found, err = s.findCold(found, id); err != nil {
 			s.mu.Unlock()
 			return nil, err
 		}
 	}
-	if err := s.look(ctx); err != nil {
-		return nil, err
-	}
-	return s.withContent(found), nil
+	return found, s.look(ctx)
 }
 
 func (s *Store) findCold(found []listed, id queue.ID) ([]listed, error) {

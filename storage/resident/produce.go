@@ -145,10 +145,15 @@ func (s *Store) insert(a arrival, now int64) (queue.Produced, error) {
 		size:    uint32(a.Size()),
 	})
 	e := s.entries.get(sl)
-	if a.ExpireTTL != 0 || a.MaxAttempts != 0 || a.OrderingKey != "" {
+	expires := expiry(due, a.ExpireTTL)
+	if !a.ExpiresAt.IsZero() {
+		expires = a.ExpiresAt.UnixMicro()
+	}
+	if expires != 0 || a.Attempts != 0 || a.MaxAttempts != 0 || a.OrderingKey != "" {
 		x := s.touch(e)
+		x.attempts = a.Attempts
 		x.maxAttempts = a.MaxAttempts
-		x.expires = expiry(due, a.ExpireTTL)
+		x.expires = expires
 		x.orderingKey = a.OrderingKey
 	}
 	if s.options.Volatile {

@@ -22,6 +22,7 @@ const (
 	Sweep          Verb = "sweep"
 	Tidy           Verb = "tidy"
 	Find           Verb = "find"
+	FindAll        Verb = "find all"
 	ListItems      Verb = "list items"
 	Move           Verb = "move"
 	Purge          Verb = "purge"

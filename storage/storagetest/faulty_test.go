@@ -136,6 +136,7 @@ func callAll(ctx context.Context, b storage.Backend) map[storagetest.Verb]error 
 	_, errs[storagetest.Sweep] = b.Sweep(ctx, queue.SweepRequest{Limit: 1})
 	_, errs[storagetest.Tidy] = b.Tidy(ctx, time.Hour)
 	_, errs[storagetest.Find] = b.Find(ctx, queue.ID{})
+	_, errs[storagetest.FindAll] = b.FindAll(ctx, nil, true)
 	_, errs[storagetest.ListItems] = b.ListItems(ctx, queue.ListRequest{Limit: 1})
 	_, errs[storagetest.Move] = b.Move(ctx, nil)
 	_, errs[storagetest.Purge] = b.Purge(ctx, queue.PurgeRequest{Limit: 1})

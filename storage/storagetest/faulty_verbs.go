@@ -48,6 +48,11 @@ func (f *Faulty) Find(ctx context.Context, id queue.ID) ([]queue.Item, error) {
 	return through(ctx, f, Find, func() ([]queue.Item, error) { return f.Backend.Find(ctx, id) })
 }
 
+// FindAll implements [queue.ColdStore].
+func (f *Faulty) FindAll(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
+	return through(ctx, f, FindAll, func() ([]queue.Item, error) { return f.Backend.FindAll(ctx, ids, content) })
+}
+
 // ListItems implements [queue.ColdStore].
 func (f *Faulty) ListItems(ctx context.Context, req queue.ListRequest) (queue.ListPage, error) {
 	return through(ctx, f, ListItems, func() (queue.ListPage, error) { return f.Backend.ListItems(ctx, req) })

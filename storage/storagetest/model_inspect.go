@@ -26,6 +26,27 @@ func (m *Model) Find(ctx context.Context, id queue.ID) ([]queue.Item, error) {
 	return found, nil
 }
 
+// FindAll implements [queue.ColdStore].
+func (m *Model) FindAll(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
+	_, end, err := m.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var found []queue.Item
+	for _, it := range m.items {
+		if !slices.Contains(ids, it.ID) {
+			continue
+		}
+		one := cloneItem(it)
+		if !content {
+			one.Content = queue.Content{}
+		}
+		found = append(found, one)
+	}
+	return found, nil
+}
+
 // ListItems implements [queue.ColdStore]. A cursor is the place after which the
 // page begins.
 func (m *Model) ListItems(ctx context.Context, req queue.ListRequest) (queue.ListPage, error) {

@@ -88,8 +88,12 @@ func (m *Model) insert(item queue.NewItem, now time.Time) queue.Produced {
 		FirstDueAt:  due,
 		DueAt:       due,
 		AvailableAt: due,
+		Attempts:    item.Attempts,
 		MaxAttempts: item.MaxAttempts,
 		ExpiresAt:   expiry(due, item.ExpireTTL),
+	}
+	if !item.ExpiresAt.IsZero() {
+		it.ExpiresAt = instant(item.ExpiresAt)
 	}
 	m.items[it.Key] = it
 	return queue.Produced{ID: item.ID, DueAt: due}

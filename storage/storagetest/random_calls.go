@@ -19,6 +19,11 @@ func (c *comparison) randomItem(q queue.Number) queue.NewItem {
 		ExpireTTL:   pick(c.rng, 0, 0, time.Second, 20*time.Minute),
 		MaxAttempts: pick[int32](c.rng, 0, 0, 0, -1, 1, 2),
 	}
+	if chance(c.rng, 10) {
+		// It comes from elsewhere.
+		item.Attempts = c.rng.Int32N(3)
+		item.ExpiresAt = c.clock.Now().Add(time.Duration(c.rng.IntN(4)-1) * 10 * time.Minute)
+	}
 	item.Payload = []byte(strings.Repeat("x", c.rng.IntN(40)))
 	if chance(c.rng, 10) {
 		item.DueAt = c.clock.Now().Add(time.Duration(c.rng.IntN(4)-1) * 30 * time.Second)

@@ -31,7 +31,7 @@ func Run(t *testing.T, harness func(t *testing.T) Harness) {
 	for _, c := range slices.Concat(
 		orderCases, takerCases, scheduleCases, placeCases,
 		fencingCases, counterCases, buryCases, groupCases, dedupeCases,
-		extendCases, sweepCases, guardCases, moveCases, purgeCases,
+		extendCases, sweepCases, guardCases, moveCases, purgeCases, importCases,
 		listCases, statsCases, documentCases, journalCases,
 		contentCases, concurrencyCases, lifeCases, durabilityCases,
 	) {

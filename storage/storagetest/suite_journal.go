@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -195,6 +196,28 @@ var journalCases = []testCase{
 		f.wantVerdicts("by subscription", f.read(storage.RecordQuery{Namespace: 1, Subscription: "a", Limit: 10}), "a3", "a4", "a5")
 		f.wantVerdicts("by item", f.records(items[1].ID))
 		f.wantVerdicts("by item", f.records(items[4].ID), "a4")
+	}},
+	{"Journal_KeepsTheResultOfAnEnding", func(f *fixture) {
+		q := f.queue()
+		results := [][]byte{nil, []byte("\x00fine\xff"), bytes.Repeat([]byte{0xfe}, queue.MaxResponse)}
+		f.fill(q, len(results))
+		var entries []queue.Settlement
+		for i, it := range f.lease(q, len(results)) {
+			s := complete(it)
+			s.Record = &queue.Record{Type: queue.EndingRecord, Verdict: "completed", Response: results[i]}
+			entries = append(entries, s)
+		}
+		f.apply(entries...)
+		for i, e := range entries {
+			records := f.records(e.Key.ID)
+			if len(records) != 1 {
+				f.Fatalf("result %d: got %d records, want 1", i, len(records))
+			}
+			r := records[0]
+			if r.Type != queue.EndingRecord || r.Next != queue.StepComplete || r.Verdict != "completed" || !bytes.Equal(r.Response, results[i]) {
+				f.Errorf("result %d: got %s, want it with its ending", i, describeRecord(r))
+			}
+		}
 	}},
 	{"Journal_OutlivesTheItem", func(f *fixture) {
 		q, dead := f.queue(), f.queue()

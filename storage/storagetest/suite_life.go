@@ -25,6 +25,7 @@ var lifeCases = []testCase{
 		_, errs["Sweep"] = s.Sweep(ctx, queue.SweepRequest{Limit: 10})
 		_, errs["Tidy"] = s.Tidy(ctx, time.Hour)
 		_, errs["Find"] = s.Find(ctx, leased.ID)
+		_, errs["FindAll"] = s.FindAll(ctx, []queue.ID{leased.ID}, true)
 		_, errs["ListItems"] = s.ListItems(ctx, queue.ListRequest{Queue: q, Limit: 10})
 		_, errs["Move"] = s.Move(ctx, []queue.Move{{Key: leased.Key, Target: f.queue()}})
 		_, errs["Purge"] = s.Purge(ctx, queue.PurgeRequest{Queue: q, Limit: 10})

@@ -1,0 +1,245 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Reasons in the ending records of items that a call ended.
+const (
+	// ReasonCleared: [Broker.Clear].
+	ReasonCleared = "cleared"
+	// ReasonCancelled: [Broker.Cancel].
+	ReasonCancelled = "cancelled"
+)
+
+const (
+	// kindPage bounds a page of items that are read with their content, of which their
+	// kind is a part.
+	kindPage = 50
+	// findPage bounds how many items are looked for before what was found is ended.
+	findPage = 100
+	// spareTime is what a call leaves of its time, so that its answer still arrives.
+	spareTime = 50 * time.Millisecond
+)
+
+// Clear ends a queue's items by their state, without delivering them. Receipts of
+// leased ones turn stale; idempotency keys stay known. A call whose time is nearly up
+// answers what it has done, with More: the same call again goes on.
+//
+// Errors: [InvalidError]; [ErrNotFound]; those of [Store]. After an error some items
+// may be gone; a repeat is safe.
+func (b *Broker) Clear(ctx context.Context, call ClearCall) (Cancelled, error) {
+	var states []State
+	if call.Scheduled {
+		states = append(states, Scheduled, Retrying)
+	}
+	if call.Ready {
+		states = append(states, Ready, Lapsed, Behind)
+	}
+	if call.Leased {
+		states = append(states, Leased)
+	}
+	if len(states) == 0 {
+		return Cancelled{}, Invalid("queue", "is not set, nor scheduled or destructive; set one of them at least")
+	}
+	q, err := b.known.named(ctx, call.Namespace, call.Queue)
+	if err != nil {
+		return Cancelled{}, err
+	}
+	done, err := b.purgeStates(ctx, q, states, ReasonCleared)
+	if err != nil {
+		return done, fmt.Errorf("clear %s: %w", call.Queue, err)
+	}
+	b.log.Info("queue cleared", "queue", call.Queue, "items", done.Count, "more", done.More)
+	return done, nil
+}
+
+// Cancel ends items without delivering them, leased ones and buried ones too, and
+// erases them. Items that change while a filter is applied may be missed, or ended in
+// a state that they have entered since. A call whose time is nearly up answers what it
+// has done, with More.
+//
+// Errors: [InvalidError]; [TooLargeError]; [ErrNotFound], for the queue; those of
+// [Store]. After an error some items may be gone; a repeat is safe.
+func (b *Broker) Cancel(ctx context.Context, call CancelCall) (Cancelled, error) {
+	if err := checkCancel(&call); err != nil {
+		return Cancelled{}, err
+	}
+	var q *knownQueue
+	if call.Queue != "" {
+		var err error
+		if q, err = b.known.named(ctx, call.Namespace, call.Queue); err != nil {
+			return Cancelled{}, err
+		}
+	}
+	var done Cancelled
+	var err error
+	switch {
+	case len(call.IDs) > 0:
+		done, err = b.cancelNamed(ctx, &call, q)
+	case call.Kind == "" && call.Before.IsZero():
+		var states []State
+		if call.State != 0 {
+			states = []State{call.State}
+		}
+		done, err = b.purgeStates(ctx, q, states, ReasonCancelled)
+	default:
+		done, err = b.cancelMatching(ctx, &call, q)
+	}
+	if err != nil {
+		return done, fmt.Errorf("cancel: %w", err)
+	}
+	if done.Count > 0 {
+		b.log.Info("items cancelled", "queue", call.Queue, "items", done.Count, "more", done.More)
+	}
+	return done, nil
+}
+
+func checkCancel(call *CancelCall) error {
+	filtered := call.Kind != "" || call.State != 0 || !call.Before.IsZero()
+	switch n := len(call.IDs); {
+	case n > DefaultMaxItems:
+		return &TooLargeError{Field: "item_ids", Limit: DefaultMaxItems, Unit: "ids"}
+	case n > 0 && filtered:
+		return Invalid("filter", "goes without item_ids; give one of them")
+	case n == 0 && call.Queue == "":
+		return Invalid("filter.queue_name", "is missing; name the queue, or items by item_ids")
+	case call.State < 0 || call.State > Behind:
+		return Invalid("filter.state", "is none; want ready, scheduled, retrying, leased, lapsed or behind")
+	default:
+		return nil
+	}
+}
+
+// cancelNamed ends the copies of items that a namespace has, in one queue or in all.
+func (b *Broker) cancelNamed(ctx context.Context, call *CancelCall, q *knownQueue) (done Cancelled, err error) {
+	ids := distinct(call.IDs)
+	done.More, err = inPages(ctx, func() (more bool, err error) {
+		var keys []Key
+		page := ids[:min(len(ids), findPage)]
+		ids = ids[len(page):]
+		for _, id := range page {
+			copies, err := b.copies(ctx, call.Namespace, id, q)
+			if err != nil {
+				return false, err
+			}
+			if len(copies) == 0 {
+				done.NotFound = append(done.NotFound, id)
+			}
+			for i := range copies {
+				keys = append(keys, copies[i].Key)
+			}
+		}
+		n, err := b.purgeKeys(ctx, keys)
+		done.Count += n
+		return len(ids) > 0, err
+	})
+	return done, err
+}
+
+func distinct(ids []ID) []ID {
+	seen := make(map[ID]bool, len(ids))
+	var once []ID
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id] = true
+			once = append(once, id)
+		}
+	}
+	return once
+}
+
+// copies returns the living copies of an item in a namespace, or, with q, in one queue.
+func (b *Broker) copies(ctx context.Context, ns Namespace, id ID, q *knownQueue) ([]Item, error) {
+	found, err := b.store.Find(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", id, err)
+	}
+	kept := found[:0]
+	for i := range found {
+		if it := &found[i]; it.Queue.Namespace() == ns && (q == nil || it.Queue == q.number) {
+			kept = append(kept, *it)
+		}
+	}
+	return kept, nil
+}
+
+// cancelMatching ends the items of a queue to which a filter applies.
+func (b *Broker) cancelMatching(ctx context.Context, call *CancelCall, q *knownQueue) (done Cancelled, err error) {
+	list := ListRequest{Queue: q.number, Limit: purgePage}
+	if call.State != 0 {
+		list.States = []State{call.State}
+	}
+	if call.Kind != "" {
+		list.Content, list.Limit = true, kindPage
+	}
+	done.More, err = inPages(ctx, func() (more bool, err error) {
+		page, err := b.store.ListItems(ctx, list)
+		if err != nil {
+			return false, err
+		}
+		var keys []Key
+		for i := range page.Items {
+			if it := &page.Items[i]; call.matches(it) {
+				keys = append(keys, it.Key)
+			}
+		}
+		list.Cursor = page.Next
+		n, err := b.purgeKeys(ctx, keys)
+		done.Count += n
+		return page.Next != "", err
+	})
+	return done, err
+}
+
+func (c *CancelCall) matches(it *Item) bool {
+	return (c.Kind == "" || it.Kind == c.Kind) && (c.Before.IsZero() || it.CreatedAt.Before(c.Before))
+}
+
+// purgeKeys ends items by their keys, and returns how many were still there.
+func (b *Broker) purgeKeys(ctx context.Context, keys []Key) (int, error) {
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	answer, err := b.store.Purge(ctx, PurgeRequest{Keys: keys, Limit: len(keys), Reason: ReasonCancelled})
+	for _, key := range keys {
+		b.endings.wake(key.ID)
+	}
+	return answer.Purged, err
+}
+
+// purgeStates ends the items of a queue that are in some states, or in any.
+func (b *Broker) purgeStates(ctx context.Context, q *knownQueue, states []State, reason string) (done Cancelled, err error) {
+	defer b.endings.wakeAll()
+	for partition := range q.settings().Partitions {
+		done.More, err = inPages(ctx, func() (more bool, err error) {
+			answer, err := b.store.Purge(ctx, PurgeRequest{
+				Queue: q.number, Partition: partition, States: states, Limit: purgePage, Reason: reason,
+			})
+			done.Count += answer.Purged
+			return answer.More, err
+		})
+		if err != nil || done.More {
+			break
+		}
+	}
+	return done, err
+}
+
+// inPages works page by page, until one was the last or the time of ctx is nearly up:
+// then there is more. One page is done in any case.
+func inPages(ctx context.Context, page func() (more bool, err error)) (more bool, err error) {
+	deadline, bounded := ctx.Deadline()
+	for {
+		started := time.Now()
+		if more, err = page(); err != nil || !more {
+			return false, err
+		}
+		// The next page may well take longer than this one.
+		if bounded && time.Until(deadline) < spareTime+2*time.Since(started) {
+			return true, nil
+		}
+	}
+}

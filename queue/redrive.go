@@ -1,0 +1,305 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Redrive moves items out of a dead-letter queue, with a fresh budget: to the tail of
+// the queue from which each was buried, or of the target that the call names. They keep
+// their ids. A paused target takes them too.
+//
+// An item that dies again while the call runs stays where it is then. A call whose time
+// is nearly up answers what it has done, with More: the same call again goes on. A dry
+// run counts in the same way, and what it counts may change before it is done in
+// earnest.
+//
+// Errors: [InvalidError], for a queue that is no dead-letter queue, too;
+// [TooLargeError]; [ErrNotFound]; those of [Store]. After an error some items may have
+// been moved; a repeat is safe.
+func (b *Broker) Redrive(ctx context.Context, call RedriveCall) (Redriven, error) {
+	r, err := b.newRedrive(ctx, &call)
+	if err != nil {
+		return Redriven{}, err
+	}
+	timeUp, err := inPages(ctx, func() (more bool, err error) { return r.step(ctx) })
+	if err != nil {
+		return r.done, fmt.Errorf("redrive %s: %w", call.Queue, err)
+	}
+	r.done.More = r.done.More || timeUp
+	if r.done.Moved > 0 && !call.DryRun {
+		b.log.Info("items redriven", "queue", call.Queue, "items", r.done.Moved, "skipped", r.done.Skipped, "more", r.done.More)
+	}
+	return r.done, nil
+}
+
+// redrivePage bounds one look at a dead-letter queue, and one move.
+const redrivePage = 1000
+
+// redrive is one call on its way through a dead-letter queue.
+type redrive struct {
+	b    *Broker
+	call *RedriveCall
+	dead *knownQueue
+	// from and target are nil where the call does not name them.
+	from   *knownQueue
+	target *knownQueue
+
+	// ids are those of the call that are still to be looked for.
+	ids []ID
+	// list is the next page, for a call that names no ids; began is when the first one
+	// was read.
+	list  ListRequest
+	began time.Time
+
+	done Redriven
+}
+
+func (b *Broker) newRedrive(ctx context.Context, call *RedriveCall) (*redrive, error) {
+	switch {
+	case call.Limit < 1 || call.Limit > MaxRedrive:
+		return nil, Invalid("limit", "is %d; want 1 to %d", call.Limit, MaxRedrive)
+	case len(call.IDs) > DefaultMaxItems:
+		return nil, &TooLargeError{Field: "filter.item_ids", Limit: DefaultMaxItems, Unit: "ids"}
+	}
+	// Read again, so that what another node made of the queue counts.
+	dead, err := b.known.reread(ctx, call.Namespace, call.Queue)
+	if err != nil {
+		return nil, err
+	}
+	if s := dead.settings(); !s.DeadLetter {
+		return nil, Invalid("queue_name", "is %s, which is not a dead-letter queue; what it buries is in %s", call.Queue, s.deadName())
+	}
+	r := &redrive{b: b, call: call, dead: dead, ids: distinct(call.IDs)}
+	r.list = ListRequest{Queue: dead.number, Limit: redrivePage}
+	if call.Kind != "" {
+		r.list.Limit, r.list.Content = kindPage, true
+	}
+	if r.from, err = r.queueOf(ctx, "filter.from", call.From); err != nil {
+		return nil, err
+	}
+	if r.target, err = r.queueOf(ctx, "target", call.Target); err != nil {
+		return nil, err
+	}
+	if r.target != nil && r.target.settings().DeadLetter {
+		return nil, Invalid("target", "is %s, which is a dead-letter queue; name one that is not", call.Target)
+	}
+	return r, nil
+}
+
+// queueOf finds a queue that the call names beside its own, if it does.
+func (r *redrive) queueOf(ctx context.Context, field, name string) (*knownQueue, error) {
+	if name == "" {
+		return nil, nil
+	}
+	q, err := r.b.known.reread(ctx, r.call.Namespace, name)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil, Invalid(field, "is %s, which does not exist", name)
+	case err == nil && q.number == r.dead.number:
+		return nil, Invalid(field, "is the queue itself")
+	}
+	return q, err
+}
+
+// step does a page, and says whether there are more to be done.
+func (r *redrive) step(ctx context.Context) (more bool, err error) {
+	var items []Item
+	if len(r.ids) > 0 {
+		items, err = r.find(ctx)
+		more = len(r.ids) > 0
+	} else {
+		items, err = r.read(ctx)
+		more = r.list.Cursor != ""
+	}
+	if err != nil {
+		return false, err
+	}
+	for len(items) > 0 && r.done.Moved < r.call.Limit {
+		var batch []Item
+		if batch, items = r.choose(items); len(batch) == 0 {
+			break
+		}
+		if err := r.move(ctx, batch); err != nil {
+			return false, err
+		}
+	}
+	if r.done.Moved == r.call.Limit {
+		r.done.More = more || len(items) > 0
+		return false, nil
+	}
+	return more, nil
+}
+
+// read returns the next page of the queue.
+func (r *redrive) read(ctx context.Context) ([]Item, error) {
+	page, err := r.b.store.ListItems(ctx, r.list)
+	if err != nil {
+		return nil, err
+	}
+	r.list.Cursor = page.Next
+	if r.began.IsZero() {
+		r.began = page.Now
+	}
+	return page.Items, nil
+}
+
+// find returns those of the next ids that are in the queue, in its order.
+func (r *redrive) find(ctx context.Context) ([]Item, error) {
+	ids := r.ids[:min(len(r.ids), r.list.Limit)]
+	r.ids = r.ids[len(ids):]
+	found, err := r.b.store.FindAll(ctx, ids, r.list.Content)
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(it Item) bool { return it.Queue != r.dead.number })
+	slices.SortFunc(found, func(a, b Item) int {
+		return cmp.Or(a.AvailableAt.Compare(b.AvailableAt), cmp.Compare(a.Seq, b.Seq))
+	})
+	return found, nil
+}
+
+// choose returns the first items that are to be moved, as many as the limit has room
+// for, and what it did not look at.
+func (r *redrive) choose(items []Item) (chosen, rest []Item) {
+	room := r.call.Limit - r.done.Moved
+	for i := range items {
+		if !r.wants(&items[i]) {
+			continue
+		}
+		chosen = append(chosen, items[i])
+		if len(chosen) == room {
+			return chosen, items[i+1:]
+		}
+	}
+	return chosen, nil
+}
+
+// wants judges an item by the filter.
+func (r *redrive) wants(it *Item) bool {
+	if r.call.Kind != "" && it.Kind != r.call.Kind {
+		return false
+	}
+	if it.Dead == nil {
+		// It was produced here, so it has none of what these ask for.
+		return r.call.Reason == "" && r.call.Before.IsZero() && r.from == nil
+	}
+	switch {
+	case !r.began.IsZero() && it.Dead.At.After(r.began):
+		return false // it may be one that was moved, and died again
+	case r.call.Reason != "" && it.Dead.Reason != r.call.Reason:
+		return false
+	case !r.call.Before.IsZero() && !it.Dead.At.Before(r.call.Before):
+		return false
+	default:
+		return r.from == nil || it.Dead.From == r.from.number
+	}
+}
+
+// move moves items, at most a page, and counts them.
+func (r *redrive) move(ctx context.Context, items []Item) error {
+	targets := map[Number]*knownQueue{} // nil for one that is gone
+	defer func() {
+		for _, q := range targets {
+			if q != nil {
+				q.unpin()
+			}
+		}
+	}()
+	moves := make([]Move, 0, len(items))
+	for i := range items {
+		to, err := r.pinTarget(ctx, &items[i], targets)
+		if err != nil {
+			return err
+		}
+		if to == nil {
+			r.done.Skipped++
+			continue
+		}
+		moves = append(moves, Move{Key: items[i].Key, Target: to.number, ExpireTTL: to.settings().ExpireTTL})
+	}
+	if len(moves) == 0 {
+		return nil
+	}
+	move := r.b.store.Move
+	if r.call.DryRun {
+		move = r.tryMove
+	}
+	statuses, err := move(ctx, moves)
+	if err != nil {
+		return err
+	}
+	var wakes wakes
+	for i, status := range statuses {
+		if status != Moved {
+			r.done.Skipped++
+			continue
+		}
+		r.done.Moved++
+		wakes.add(moves[i].Target)
+	}
+	if !r.call.DryRun {
+		r.b.Wake(wakes...)
+	}
+	return nil
+}
+
+// pinTarget returns where an item is to go, or nil if that is gone. Each target is
+// pinned once.
+func (r *redrive) pinTarget(ctx context.Context, it *Item, targets map[Number]*knownQueue) (*knownQueue, error) {
+	var n Number
+	switch {
+	case r.target != nil:
+		n = r.target.number
+	case it.Dead != nil:
+		n = it.Dead.From
+	}
+	if n.Namespace() != r.call.Namespace {
+		return nil, nil
+	}
+	if to, known := targets[n]; known {
+		return to, nil
+	}
+	to, err := r.b.pin(ctx, func() (*knownQueue, error) { return r.b.known.numbered(ctx, n) })
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("target: %w", err)
+	}
+	targets[n] = to
+	return to, nil
+}
+
+// tryMove answers what the store's Move would.
+func (r *redrive) tryMove(ctx context.Context, moves []Move) ([]MoveStatus, error) {
+	ids := make([]ID, len(moves))
+	for i := range moves {
+		ids[i] = moves[i].Key.ID
+	}
+	found, err := r.b.store.FindAll(ctx, distinct(ids), false)
+	if err != nil {
+		return nil, err
+	}
+	held := make(map[Key]bool, len(found))
+	for i := range found {
+		held[found[i].Key] = found[i].Held
+	}
+	statuses := make([]MoveStatus, len(moves))
+	for i := range moves {
+		key := moves[i].Key
+		isHeld, lives := held[key]
+		key.Queue = moves[i].Target
+		_, taken := held[key]
+		switch {
+		case !lives || isHeld:
+			statuses[i] = MoveGone
+		case taken:
+			statuses[i] = MoveTaken
+		default:
+			statuses[i] = Moved
+		}
+	}
+	return statuses, nil
+}
