@@ -20,8 +20,9 @@ demo: ## See a queue push, retry and bury within half a minute
 	go run ./cmd/posthaste demo
 
 .PHONY: test
-test: ## Run all tests: unit, conformance, end to end, crash
+test: ## Run all tests: unit, conformance, end to end, crash, and overload by itself
 	$(GOTESTSUM) -count=1 ./...
+	POSTHASTE_TEST_FLOOD=1m $(GOTESTSUM) -count=1 ./test/overload
 
 .PHONY: check
 check: lint ## Run what a change must pass: lint, layers, all tests with the race detector
@@ -34,6 +35,17 @@ lint: ## Check format, vet, staticcheck and the layers
 	go vet ./...
 	go tool staticcheck ./...
 	go test -count=1 ./test
+
+# FUZZTIME is how long each target is tried.
+FUZZTIME ?= 1m
+
+.PHONY: fuzz
+fuzz: ## Try every decoder on input that is made up, for FUZZTIME each
+	@grep -roE '^func Fuzz\w+' --include='*_test.go' . | sort | while IFS=: read -r file func; do \
+		target=$${func#func }; \
+		echo "$$target in $$(dirname "$$file")"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$(dirname "$$file")"; \
+	done
 
 .PHONY: fmt
 fmt: ## Format the source

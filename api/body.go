@@ -32,17 +32,30 @@ func putBuffer(b *bytes.Buffer) {
 // Bodies are taken from the budget as they arrive: a length that is only announced
 // would let few silent clients shut out all others.
 const (
-	// freeBody is what every body may have outside the budget, so that settling, which
-	// makes room, works while the budget is used up. Connections are bounded, and so is
-	// what they have of it.
+	// freeBody is what every body may have outside the budget. Connections are bounded,
+	// and so is what they have of it.
 	freeBody = 16 << 10
 	bodyStep = 64 << 10
+	// Of the budget, bodies that bring items may have all but a part in so many, so
+	// that settling, which makes room, works while they are refused.
+	keptForOthers = 4
 )
+
+// bringsItems says whether the bodies of a method make work.
+func bringsItems(method string) bool {
+	switch method {
+	case rawProduce, "queue.produce", "storage/items.import":
+		return true
+	}
+	return false
+}
 
 // meteredBody takes bytes from the budget as they are read.
 type meteredBody struct {
-	body     io.Reader
-	budget   *budget
+	body   io.Reader
+	budget *budget
+	// limit is how much of the budget may be used for this body to have more of it.
+	limit    int64
 	size     int64
 	reserved int64
 }
@@ -52,7 +65,7 @@ func (m *meteredBody) Read(p []byte) (int, error) {
 	n, err := m.body.Read(p[:min(len(p), bodyStep)])
 	m.size += int64(n)
 	if m.size-freeBody > m.reserved {
-		if err := m.budget.take(bodyStep); err != nil {
+		if err := m.budget.takeBelow(m.limit, bodyStep); err != nil {
 			return n, err
 		}
 		m.reserved += bodyStep
@@ -78,17 +91,26 @@ func (x *exchange) readBody(buf *bytes.Buffer, limit int64) (reserved int64, err
 	}
 	var tooLarge error = &queue.TooLargeError{Field: "body", Limit: int(limit), Unit: "bytes"}
 	switch {
+	case !r.ProtoAtLeast(1, 1) && r.Header.Get("Content-Length") == "":
+		// There is no chunked body before HTTP/1.1, and the HTTP server hides that one was
+		// announced: it would be lost here, and read as the next request.
+		x.w.Header().Set("Connection", "close")
+		return 0, queue.Invalid("", "HTTP/1.0 needs a Content-Length")
 	case r.ContentLength > limit:
 		// Not a byte of it is taken, so the connection cannot be used again.
-		x.w.Header().Set("Connection", "close")
+		x.endConnection()
 		return 0, tooLarge
 	case r.ContentLength < 0:
 		// A front that understood the length in another way would send us the rest of
 		// this body as the next request.
-		x.w.Header().Set("Connection", "close")
+		x.endConnection()
 	}
 
-	m := &meteredBody{body: http.MaxBytesReader(x.w, r.Body, limit), budget: &x.s.bodies}
+	bodies := &x.s.bodies
+	m := &meteredBody{body: http.MaxBytesReader(x.w, r.Body, limit), budget: bodies, limit: bodies.limit}
+	if bringsItems(x.method) {
+		m.limit -= bodies.limit / keptForOthers
+	}
 	buf.Grow(int(min(max(r.ContentLength, 0), freeBody)) + bytes.MinRead)
 	if _, err = buf.ReadFrom(m); err != nil {
 		m.settle(false)
@@ -99,6 +121,14 @@ func (x *exchange) readBody(buf *bytes.Buffer, limit int64) (reserved int64, err
 	}
 	x.unread = false
 	return m.settle(true), nil
+}
+
+// endConnection has the connection closed after the answer. In HTTP/2 it carries the
+// calls of others as well, and bodies cannot run into each other.
+func (x *exchange) endConnection() {
+	if x.r.ProtoMajor < 2 {
+		x.w.Header().Set("Connection", "close")
+	}
 }
 
 func bodyError(err error, tooLarge error) error {

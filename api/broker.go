@@ -22,6 +22,17 @@ type Broker interface {
 	Queues(ctx context.Context, ns queue.Namespace, pivot string, limit int) ([]queue.Versioned[queue.Settings], error)
 	DeleteQueue(ctx context.Context, ns queue.Namespace, name string, force bool) error
 	QueueName(ctx context.Context, n queue.Number) (string, error)
+	Pause(ctx context.Context, ns queue.Namespace, name string, what queue.Paused) (queue.Settings, error)
+	Resume(ctx context.Context, ns queue.Namespace, name string, what queue.Paused) (queue.Settings, error)
+	Reload(ctx context.Context, ns queue.Namespace, name string) error
+	Clear(ctx context.Context, call queue.ClearCall) (queue.Cancelled, error)
+	Cancel(ctx context.Context, call queue.CancelCall) (queue.Cancelled, error)
+	Import(ctx context.Context, call queue.ImportCall) ([]queue.Item, error)
+	Redrive(ctx context.Context, call queue.RedriveCall) (queue.Redriven, error)
+	// Look returns where an item is, one entry for each queue that holds or held it;
+	// Await does so once it has ended there, or when wait is over.
+	Look(ctx context.Context, ns queue.Namespace, id queue.ID, queueName string) ([]queue.ItemState, error)
+	Await(ctx context.Context, ns queue.Namespace, id queue.ID, queueName string, wait time.Duration) ([]queue.ItemState, error)
 	Items(ctx context.Context, q queue.ItemsQuery) (queue.ListPage, error)
 
 	// Drain ends the waits of leases with [queue.ErrShuttingDown].
@@ -32,6 +43,7 @@ type Broker interface {
 type Subscriptions interface {
 	Create(ctx context.Context, p subscriptions.CreateParams) (subscriptions.Subscription, error)
 	Get(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
+	ByQueue(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
 	List(ctx context.Context, ns queue.Namespace, after string, limit int) ([]subscriptions.Subscription, error)
 	Update(ctx context.Context, p subscriptions.UpdateParams) (subscriptions.Subscription, error)
 	Delete(ctx context.Context, ns queue.Namespace, name string) error

@@ -8,9 +8,13 @@ import (
 	"strings"
 )
 
-// checkBrowser refuses what a web page may have made its reader's browser send. Until
-// callers have keys, a page of anybody could call a server on loopback.
+// checkBrowser refuses what a web page may have made its reader's browser send: where
+// callers have no keys, a page of anybody could call a server on loopback. Where they
+// have, it is not needed: a browser adds no key by itself, and a page has none.
 func (s *Server) checkBrowser(r *http.Request) error {
+	if !s.open {
+		return nil
+	}
 	name, value := "Sec-Fetch-Site", r.Header.Get("Sec-Fetch-Site")
 	if value == "" {
 		name, value = "Origin", r.Header.Get("Origin")
@@ -23,7 +27,7 @@ func (s *Server) checkBrowser(r *http.Request) error {
 			"call the server from a program, or through a proxy that knows who is calling and takes this header away", name, clip(value))}
 	}
 	// A page can point a name of its own to loopback, and is then of the same origin.
-	if s.open && !isLoopbackHost(r.Host) {
+	if !isLoopbackHost(r.Host) {
 		return &browserError{fmt.Sprintf("header Host says %q, which is no loopback address, and header %s that a browser sent this; "+
 			"call the server as http://127.0.0.1 or http://localhost, with its port", clip(r.Host), name)}
 	}

@@ -17,8 +17,11 @@ type budget struct {
 }
 
 // take reserves n bytes or answers [queue.OverloadedError].
-func (b *budget) take(n int64) error {
-	if b.used.Add(n) > b.limit {
+func (b *budget) take(n int64) error { return b.takeBelow(b.limit, n) }
+
+// takeBelow is take for those who may not have the whole of it.
+func (b *budget) takeBelow(limit, n int64) error {
+	if b.used.Add(n) > limit {
 		b.used.Add(-n)
 		return &queue.OverloadedError{What: b.what, RetryAfter: time.Second}
 	}

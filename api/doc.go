@@ -1,8 +1,8 @@
 // Package api is the HTTP interface: it reads calls, strictly, asks the broker and
 // the subscriptions, and writes answers.
 //
-// A call is POST /v1/<method> with one message in and one message out; see the
-// .proto files in api/v1. One wrapper, [method], does for every call what every
+// A call is POST /v1/<method> with one message in and one message out, in JSON or
+// protobuf; see the .proto files in api/v1. One wrapper, [method], does for every call what every
 // call needs: it bounds the body, reads it, asks whether the caller may, sets the
 // deadline, and turns what comes back into an answer. errors.go alone knows which
 // error is which status.

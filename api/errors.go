@@ -68,8 +68,9 @@ type failure struct {
 	details map[string]string
 	// retryAfter, if not 0, goes into Retry-After, in whole seconds.
 	retryAfter time.Duration
-	// allow goes into Allow.
-	allow string
+	// allow goes into Allow, challenge into WWW-Authenticate.
+	allow     string
+	challenge string
 	// results are those of a settling call.
 	results []*v1.Settled
 }
@@ -164,6 +165,12 @@ func failureOf(err error) failure {
 	if e, ok := errors.AsType[*verbError](err); ok {
 		return failure{status: http.StatusMethodNotAllowed, word: "method_not_allowed", message: e.Error(), allow: e.allow}
 	}
+	if e, ok := errors.AsType[*keyError](err); ok {
+		return failure{status: http.StatusUnauthorized, word: "unauthenticated", message: e.reason, challenge: e.challenge()}
+	}
+	if e, ok := errors.AsType[*guessError](err); ok {
+		return failure{status: http.StatusTooManyRequests, word: "rate_limited", message: e.Error(), retryAfter: e.wait}
+	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
 			return failure{
@@ -240,6 +247,9 @@ func (f *failure) header(h http.Header) {
 	}
 	if f.allow != "" {
 		h.Set("Allow", f.allow)
+	}
+	if f.challenge != "" {
+		h.Set("WWW-Authenticate", f.challenge)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -36,8 +37,9 @@ type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	control *http.ResponseController
-	codec   codec
-	start   time.Time
+	// codec writes the answer; nil is chosen by the request's headers.
+	codec codec
+	start time.Time
 
 	// id is the request's, the client's or ours.
 	id string
@@ -46,6 +48,8 @@ type exchange struct {
 	// noun says what name is of: queue or subscription.
 	noun string
 	name string
+	// key is the id of the caller's key, if it has one.
+	key string
 	// items is how many items or receipts the call was about.
 	items int
 	// quiet is for what probes ask every few seconds: only trouble is worth a line.
@@ -65,7 +69,7 @@ func (s *Server) exchange(method string, f func(*exchange)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{
 			s: s, w: w, r: r, control: http.NewResponseController(w),
-			codec: messageJSON, start: time.Now(), id: requestID(r), method: method,
+			start: time.Now(), id: requestID(r), method: method,
 			unread: r.ContentLength != 0,
 		}
 		w.Header().Set("X-Request-Id", x.id)
@@ -115,7 +119,7 @@ func (x *exchange) log() {
 }
 
 func (x *exchange) attributes() []slog.Attr {
-	attrs := make([]slog.Attr, 0, 9)
+	attrs := make([]slog.Attr, 0, 10)
 	attrs = append(
 		attrs,
 		slog.String("method", x.method),
@@ -126,6 +130,9 @@ func (x *exchange) attributes() []slog.Attr {
 	)
 	if x.name != "" {
 		attrs = append(attrs, slog.String(x.noun, clip(x.name)))
+	}
+	if x.key != "" {
+		attrs = append(attrs, slog.String("key_id", x.key))
 	}
 	if x.items > 0 {
 		attrs = append(attrs, slog.Int("items", x.items))
@@ -143,14 +150,23 @@ func (x *exchange) attributes() []slog.Attr {
 func (x *exchange) fail(err error) {
 	f := failureOf(err)
 	x.cause = err
+	if f.status == http.StatusTooManyRequests {
+		pace := &x.s.refused
+		if _, guessing := errors.AsType[*guessError](err); guessing {
+			pace = &x.s.guessed
+		}
+		pace.wait(x.r.Context())
+	}
 	if x.s.dev {
 		f.tell(err)
 	}
 	f.header(x.w.Header())
-	if x.unread && (x.r.ContentLength < 0 || x.r.ContentLength > smallBody) {
+	// In HTTP/2 other calls share the connection, and what is left is on a stream of its own.
+	shared := x.r.ProtoMajor >= 2
+	if x.unread && !shared && (x.r.ContentLength < 0 || x.r.ContentLength > smallBody) {
 		x.w.Header().Set("Connection", "close")
 	}
-	discard := x.unread && x.w.Header().Get("Connection") == "close"
+	discard := x.unread && (shared || x.w.Header().Get("Connection") == "close")
 	// Whoever cannot be answered is gone.
 	if err := x.reply(f.status, f.word, f.body(), discard); err == nil && discard {
 		x.discard()
@@ -174,6 +190,13 @@ func (x *exchange) discard() {
 // were handed to the connection, or with the error that says that they were not; a
 // client that is known to be gone gets none.
 func (x *exchange) reply(status int, word string, m proto.Message, flush bool) error {
+	if x.codec == nil {
+		own, err := requestCodec(x.r.Header.Get("Content-Type"))
+		if err != nil {
+			own = messageJSON // the answer says so, or is about something before it
+		}
+		x.codec = replyCodec(x.r.Header.Values("Accept"), own)
+	}
 	buf := answers.Get().(*[]byte)
 	body := x.codec.append((*buf)[:0], m)
 	if x.s.dev && status >= http.StatusBadRequest {

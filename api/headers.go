@@ -41,12 +41,13 @@ var ofPush = map[string]bool{
 type headerInfo struct {
 	trace string
 	hop   int32
+	// key is the idempotency key: a raw item's, or that of a whole call.
+	key string
 	// The rest is read for raw items only.
 	kind      string
 	reference string
 	delay     time.Duration
 	enqueueAt time.Time
-	key       string
 	forward   map[string]string
 }
 
@@ -65,13 +66,13 @@ func readHeaders(h http.Header, raw bool) (headerInfo, error) {
 			continue
 		}
 		switch {
-		case name == headerLaterOrdering, name == headerLaterSpace, name == headerIdempotency && !raw:
+		case name == headerLaterOrdering, name == headerLaterSpace:
 			return info, &queue.UnsupportedError{What: "header " + name, Field: name}
 		case pushed && ofPush[name]:
 			if raw {
 				info.readPushed(name, values[0])
 			}
-		case !raw:
+		case !raw && ours:
 			return info, queue.Invalid(clip(name), "is not read with a message; put it into the item")
 		default:
 			if err := info.readAttribute(name, values); err != nil {

@@ -32,13 +32,22 @@ type healthCheck struct {
 	Error string `json:"error,omitempty"`
 }
 
-func (s *Server) healthRoutes(r chi.Router) {
+// healthRoutes answers probes, which have no keys. What the checks found, and which
+// version this is, are told where nobody but operators asks, and to who has a key.
+func (s *Server) healthRoutes(r chi.Router, trusted bool) {
+	knows := func(x *exchange) bool {
+		if trusted {
+			return true
+		}
+		_, err := s.access.Identify(x.r)
+		return err == nil
+	}
 	routes := map[string]func(*exchange){
 		// Alive says only that requests are answered: whoever restarts what is not alive
 		// would make a sick store worse.
 		"/livez":  func(x *exchange) { x.health(http.StatusOK, health{Status: "ok"}) },
-		"/readyz": func(x *exchange) { x.ready(false) },
-		"/health": func(x *exchange) { x.ready(true) },
+		"/readyz": func(x *exchange) { x.ready(false, knows(x)) },
+		"/health": func(x *exchange) { x.ready(true, knows(x)) },
 	}
 	for path, f := range routes {
 		h := s.exchange(path[1:], f)
@@ -47,15 +56,15 @@ func (s *Server) healthRoutes(r chi.Router) {
 	}
 }
 
-// ready answers 200 if the server takes work, and 503 otherwise.
-func (x *exchange) ready(whole bool) {
+// ready answers 200 if the server takes work, and 503 otherwise. Who knows is told why.
+func (x *exchange) ready(whole, knows bool) {
 	answer, status := health{Status: "ok"}, http.StatusOK
 	for _, c := range x.s.ready() {
 		if c.Minor && !whole {
 			continue
 		}
 		check := healthCheck{Name: c.Name, OK: c.Err == nil}
-		if c.Err != nil {
+		if c.Err != nil && knows {
 			check.Error = c.Err.Error()
 		}
 		switch {
@@ -69,7 +78,7 @@ func (x *exchange) ready(whole bool) {
 	if x.s.draining.Load() {
 		answer.Status, status = "stopping", http.StatusServiceUnavailable
 	}
-	if whole {
+	if whole && knows {
 		answer.Version = x.s.version
 	}
 	x.health(status, answer)
@@ -91,7 +100,7 @@ func (x *exchange) health(status int, h health) {
 func (s *Server) Admin() http.Handler {
 	r := chi.NewRouter()
 	r.Use(ownHost)
-	s.healthRoutes(r)
+	s.healthRoutes(r, true)
 	r.HandleFunc("/debug/pprof/*", pprof.Index)
 	r.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	r.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -8,11 +8,11 @@ import "github.com/posthaste-io/posthaste/api/wirejson"
 
 // laterFields are fields by the message that will have them.
 var laterFields = wirejson.Later{
-	"posthaste.v1.Produce": {"ordering_key", "target", "on_done"},
-	// What a consumer can say of an item that is done is kept with ended items.
-	"posthaste.v1.Complete":          {"result"},
+	"posthaste.v1.Produce":           {"ordering_key", "target", "on_done"},
+	"posthaste.v1.Item":              {"ordering_key"},
+	"posthaste.v1.RedriveRequest":    {"rate"},
 	"posthaste.v1.QueuesListRequest": {"namespace"},
-	"posthaste.v1.QueueInfo":         {"namespace", "retry", "pause", "keep_ended", "storage", "quotas"},
+	"posthaste.v1.QueueInfo":         {"namespace", "retry", "storage", "quotas"},
 	"posthaste.v1.Subscription": {
 		"topic", "rate", "filter", "format", "defer", "defer_timeout", "max_deferred", "batch", "log", "auth", "on_done",
 	},
@@ -21,10 +21,6 @@ var laterFields = wirejson.Later{
 
 // laterMethods are calls.
 var laterMethods = []string{
-	"queue.clear", "queue.reload", "queue.redrive",
-	"queues.pause", "queues.resume",
-	"storage/items.import", "storage/items.delete",
-	"items.info", "items.wait", "items.cancel",
 	"topics.create", "topics.list", "topics.info", "topics.update", "topics.delete",
 	"subscriptions.rotate_secret", "subscriptions.test",
 	"attempts.list",

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// leaseSlack is what a lease may take beyond its wait, which ends by itself: a
+	// waitSlack is what a call may take beyond its wait, which ends by itself: a
 	// deadline at the same moment would turn no items into an error.
-	leaseSlack = 15 * time.Second
+	waitSlack = 15 * time.Second
 	// releaseTimeout bounds the giving back of items that did not reach their consumer.
 	releaseTimeout = 10 * time.Second
 )
@@ -78,7 +78,7 @@ func leasedItem(it *queue.Item, text bool) *v1.Leased {
 		Id: receipt, Receipt: receipt, ItemId: it.ID.String(),
 		Attempts: it.Deliveries, Recoveries: it.Recoveries,
 		LeaseDeadline: stamp(it.AvailableAt), CreatedAt: stamp(it.CreatedAt),
-		Headers: it.Headers, LastError: it.Last.Error,
+		Headers: it.Headers, LastError: it.Last.Error, Traceparent: it.Trace,
 	}
 	if text && utf8.Valid(it.Payload) {
 		s := string(it.Payload)

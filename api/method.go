@@ -22,9 +22,26 @@ type method[Q, P any] struct {
 	target func(Q) string
 	// optional says that the target may be left out.
 	optional bool
+	// place returns the field that target reads, where it is none of the usual ones.
+	place func(Q) string
+	// also returns what else the call is about.
+	also func(Q) names
+	// keyed says that the call takes Idempotency-Key.
+	keyed bool
 	// slack is how much longer than its timeout a call may take that ends by itself.
 	slack time.Duration
 	do    func(ctx context.Context, c *call, q Q) (P, error)
+}
+
+// names are further names that a call is about, with their fields. An empty name is any.
+type names []struct{ field, name string }
+
+// ifNamed leaves an empty name out.
+func ifNamed(field, name string) names {
+	if name == "" {
+		return nil
+	}
+	return names{{field, name}}
 }
 
 // call is what a method needs to know beside the message.
@@ -35,6 +52,8 @@ type call struct {
 	// trace and hop are about the request that carries the call.
 	trace string
 	hop   int32
+	// key makes the repeat of a keyed call safe, or is empty.
+	key string
 	// items is how many items or receipts the call was about, for the log.
 	items int
 	// unsent, if set, is told that the answer did not reach the connection.
@@ -85,14 +104,14 @@ func serve[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P]) er
 	if err != nil {
 		return err
 	}
+	if info.key != "" && !m.keyed {
+		return queue.Invalid(headerIdempotency, "is for queue.produce and for raw items; this call takes none")
+	}
 	request, err := requestCodec(x.r.Header.Get("Content-Type"))
 	if err != nil {
 		return err
 	}
-	if x.codec, err = replyCodec(x.r.Header.Get("Accept"), request); err != nil {
-		x.codec = request
-		return err
-	}
+	x.codec = replyCodec(x.r.Header.Values("Accept"), request)
 
 	q := Q(new(T))
 	reserved, err := x.decode(request, q, m.bytes)
@@ -101,15 +120,10 @@ func serve[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P]) er
 	}
 	defer x.s.bodies.give(reserved)
 	x.name = m.target(q)
-	if x.name != "" || !m.optional {
-		if err := queue.CheckReference(m.field(), x.name); err != nil {
-			return err
-		}
-	}
-	if err := x.s.access.Allow(principal, m.name, x.name); err != nil {
+	if err := m.allow(x.s.access, principal, q); err != nil {
 		return err
 	}
-	c := &call{namespace: principal.Namespace, trace: info.trace, hop: info.hop, answers: &x.s.answers}
+	c := &call{namespace: principal.Namespace, trace: info.trace, hop: info.hop, key: info.key, answers: &x.s.answers}
 	defer func() { c.answers.give(c.held) }()
 	if c.timeout, err = requestTimeout(q); err != nil {
 		return err
@@ -129,12 +143,44 @@ func serve[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P]) er
 	return nil
 }
 
-// field is the name of the field that target reads.
-func (m *method[Q, P]) field() string {
-	if m.noun == "queue" {
-		return "queue_name"
+// allow judges the names that the call is about, and asks whether the principal may
+// make it on them.
+func (m *method[Q, P]) allow(access Access, p Principal, q Q) error {
+	name := m.target(q)
+	if name != "" || !m.optional {
+		if err := queue.CheckReference(m.field(q), name); err != nil {
+			return err
+		}
 	}
-	return "name"
+	if err := access.Allow(p, m.name, name); err != nil {
+		return err
+	}
+	if m.also == nil {
+		return nil
+	}
+	for _, other := range m.also(q) {
+		if other.name != "" {
+			if err := queue.CheckReference(other.field, other.name); err != nil {
+				return err
+			}
+		}
+		if err := access.Allow(p, m.name, other.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// field is the name of the field that target reads.
+func (m *method[Q, P]) field(q Q) string {
+	switch {
+	case m.place != nil:
+		return m.place(q)
+	case m.noun == "queue":
+		return "queue_name"
+	default:
+		return "name"
+	}
 }
 
 // admit refuses what no call may be, before anything of it is read.
@@ -150,10 +196,12 @@ func (x *exchange) admit() (Principal, error) {
 	}
 	if x.s.open && x.r.Header.Get("Authorization") != "" {
 		x.s.keyless.Do(func() {
-			x.s.log.Warn("a request has an Authorization header, which is not read: this release has no keys, and whoever reaches the port may do everything")
+			x.s.log.Warn("a request has an Authorization header, which is not read: this server runs without keys, and whoever reaches the port may do everything")
 		})
 	}
-	return x.s.access.Identify(x.r)
+	principal, err := x.s.access.Identify(x.r)
+	x.key = principal.Key
+	return principal, err
 }
 
 // decode reads the body into a message. It returns how many bytes of the budget

@@ -18,11 +18,11 @@ import (
 func (s *Server) queueRoutes() {
 	register(s, method[*v1.ProduceRequest, *v1.ProduceReply]{
 		name: "queue.produce", bytes: s.limits.ItemCall,
-		noun: "queue", target: (*v1.ProduceRequest).GetQueueName,
+		noun: "queue", target: (*v1.ProduceRequest).GetQueueName, keyed: true,
 		do: s.produce,
 	})
 	register(s, method[*v1.LeaseRequest, *v1.LeaseReply]{
-		name: "queue.lease", bytes: s.limits.Call, slack: leaseSlack,
+		name: "queue.lease", bytes: s.limits.Call, slack: waitSlack,
 		noun: "queue", target: (*v1.LeaseRequest).GetQueueName,
 		do: s.lease,
 	})
@@ -45,11 +45,23 @@ func (s *Server) produce(ctx context.Context, c *call, q *v1.ProduceRequest) (*v
 		}
 		items[i].Trace, items[i].Hop = c.trace, c.hop
 	}
-	produced, err := s.broker.Produce(ctx, queue.ProduceCall{Namespace: c.namespace, Queue: q.GetQueueName(), Items: items})
+	produced, err := s.broker.Produce(ctx, queue.ProduceCall{
+		Namespace: c.namespace, Queue: q.GetQueueName(), Key: c.key, Items: items,
+	})
 	if err != nil {
-		return nil, err
+		return nil, c.keyPath(err, items)
 	}
 	return s.produceReply(http.StatusOK, produced), nil
+}
+
+// keyPath names the header where the key of an item that has none of its own is the
+// whole call's.
+func (c *call) keyPath(err error, items []queue.ProduceItem) error {
+	e, ok := errors.AsType[*queue.MismatchError](err)
+	if ok && c.key != "" && e.Index < len(items) && items[e.Index].IdempotencyKey == "" {
+		return &placedError{err, headerIdempotency}
+	}
+	return err
 }
 
 func (s *Server) produceReply(status int32, produced []queue.Produced) *v1.ProduceReply {
@@ -64,8 +76,8 @@ func (s *Server) produceReply(status int32, produced []queue.Produced) *v1.Produ
 }
 
 // readItem takes an item from the wire. What a producer may say is the broker's to
-// judge; here is judged what only the wire has, texts of times,
-// and which headers a push may carry.
+// judge; here is judged what only the wire has: texts of times, and which headers a
+// push may carry.
 func readItem(to *queue.ProduceItem, i int, it *v1.Produce) (err error) {
 	to.Content = queue.Content{
 		Kind: it.GetKind(), Encoding: it.GetEncoding(), Reference: it.GetReference(),
@@ -98,6 +110,10 @@ func readItem(to *queue.ProduceItem, i int, it *v1.Produce) (err error) {
 	return err
 }
 
+// rawProduce is what [exchange.produceRaw] is called in logs and to those who know who
+// may do what.
+const rawProduce = "produce"
+
 // produceRaw takes a body of any type as one item, with its attributes in headers.
 func (x *exchange) produceRaw() {
 	if err := x.serveRaw(); err != nil {
@@ -108,6 +124,8 @@ func (x *exchange) produceRaw() {
 func (x *exchange) serveRaw() error {
 	s := x.s
 	x.noun, x.name = "queue", chi.URLParam(x.r, "queue")
+	// The Content-Type is the item's, and says nothing about what its producer reads.
+	x.codec = replyCodec(x.r.Header.Values("Accept"), messageJSON)
 	principal, err := x.admit()
 	if err != nil {
 		return err

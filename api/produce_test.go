@@ -89,6 +89,36 @@ func TestProduce_APastDueTimeIsTheBrokers(t *testing.T) {
 	e.call("queue.produce", `{"queue_name":"q","items":[{"enqueue_at":"1970-01-01T00:00:00Z"}]}`).want(200, "ok")
 }
 
+func TestI06_ACallHasAKeyOfItsOwn(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	var got queue.ProduceCall
+	e.broker.produce = func(call queue.ProduceCall) ([]queue.Produced, error) {
+		got = call
+		return accept(call)
+	}
+	send := func(body string, headers ...string) answer {
+		return e.do(request("/v1/queue.produce", strings.NewReader(body), headers...))
+	}
+	const body = `{"queue_name":"q","items":[{"utf8":"a"},{"utf8":"b","idempotency_key":"own"}]}`
+	send(body, "Idempotency-Key", "whole").want(http.StatusOK, "ok")
+	if got.Key != "whole" || got.Items[0].IdempotencyKey != "" || got.Items[1].IdempotencyKey != "own" {
+		t.Errorf("got %+v, want the call's key beside the item's", got)
+	}
+	send(body).want(http.StatusOK, "ok")
+	if got.Key != "" {
+		t.Errorf("no key was given, got %q", got.Key)
+	}
+	send(body, "Idempotency-Key", "").invalid("Idempotency-Key", "empty")
+	send(body, "Idempotency-Key", "a", "Idempotency-Key", "b").invalid("Idempotency-Key", "twice")
+
+	// A mismatch names the place where its key stands.
+	for i, field := range []string{"Idempotency-Key", "items[1].idempotency_key"} {
+		e.broker.produce = func(queue.ProduceCall) ([]queue.Produced, error) { return nil, &queue.MismatchError{Index: i} }
+		send(body, "Idempotency-Key", "whole").want(http.StatusConflict, "idempotency_mismatch").is(field, "details", "field")
+	}
+}
+
 func TestProduce_LoopsEnd(t *testing.T) {
 	t.Parallel()
 	e := setup(t)

@@ -12,12 +12,12 @@ import (
 func (s *Server) queuesRoutes() {
 	register(s, method[*v1.QueueInfo, *v1.Reply]{
 		name: "queues.create", bytes: s.limits.Call,
-		noun: "queue", target: (*v1.QueueInfo).GetQueueName,
+		noun: "queue", target: (*v1.QueueInfo).GetQueueName, also: deadQueue,
 		do: s.createQueue,
 	})
 	register(s, method[*v1.QueueInfo, *v1.Reply]{
 		name: "queues.update", bytes: s.limits.Call,
-		noun: "queue", target: (*v1.QueueInfo).GetQueueName,
+		noun: "queue", target: (*v1.QueueInfo).GetQueueName, also: deadQueue,
 		do: s.updateQueue,
 	})
 	register(s, method[*v1.QueuesListRequest, *v1.QueuesListReply]{
@@ -30,12 +30,37 @@ func (s *Server) queuesRoutes() {
 		noun: "queue", target: (*v1.QueuesInfoRequest).GetQueueName,
 		do: s.queueInfo,
 	})
+	side := func(name string, do func(context.Context, queue.Namespace, string, queue.Paused) (queue.Settings, error)) {
+		register(s, method[*v1.QueuesPauseRequest, *v1.Reply]{
+			name: "queues." + name, bytes: s.limits.Call,
+			noun: "queue", target: (*v1.QueuesPauseRequest).GetQueueName,
+			do: func(ctx context.Context, c *call, q *v1.QueuesPauseRequest) (*v1.Reply, error) {
+				what, err := parseSide(q.GetWhat())
+				if err != nil {
+					return nil, err
+				}
+				_, err = do(ctx, c.namespace, q.GetQueueName(), what)
+				return done(err)
+			},
+		})
+	}
+	side("pause", s.broker.Pause)
+	side("resume", s.broker.Resume)
+	register(s, method[*v1.ReloadRequest, *v1.Reply]{
+		name: "queue.reload", bytes: s.limits.Call,
+		noun: "queue", target: (*v1.ReloadRequest).GetQueueName,
+		do: func(ctx context.Context, c *call, q *v1.ReloadRequest) (*v1.Reply, error) {
+			return done(s.broker.Reload(ctx, c.namespace, q.GetQueueName()))
+		},
+	})
 	register(s, method[*v1.QueuesDeleteRequest, *v1.Reply]{
 		name: "queues.delete", bytes: s.limits.Call,
 		noun: "queue", target: (*v1.QueuesDeleteRequest).GetQueueName,
 		do: s.deleteQueue,
 	})
 }
+
+func deadQueue(q *v1.QueueInfo) names { return ifNamed("dead_queue", q.GetDeadQueue()) }
 
 // noTarget is for calls about all of them.
 func noTarget[Q any](Q) string { return "" }
@@ -48,9 +73,22 @@ func done(err error) (*v1.Reply, error) {
 	return &v1.Reply{Code: http.StatusOK, CodeText: "ok"}, nil
 }
 
+// parseSide reads which side of a queue is to be paused or resumed.
+func parseSide(word string) (queue.Paused, error) {
+	if word == "" {
+		return queue.PausedBoth, nil
+	}
+	for _, side := range []queue.Paused{queue.PausedLease, queue.PausedProduce, queue.PausedBoth} {
+		if word == side.String() {
+			return side, nil
+		}
+	}
+	return 0, queue.Invalid("what", "%q is none of lease, produce and both", clip(word))
+}
+
 // queueDurations are the durations of a queue's settings; nil ones were not given.
 type queueDurations struct {
-	lease, expire *time.Duration
+	lease, expire, keep *time.Duration
 }
 
 // checkQueueInfo judges what only the wire has.
@@ -64,7 +102,10 @@ func checkQueueInfo(q *v1.QueueInfo) (d queueDurations, err error) {
 	if d.lease, err = leaseTimeout(q.GetLeaseTimeout()); err != nil {
 		return d, err
 	}
-	d.expire, err = optionalDuration("expire_timeout", q.GetExpireTimeout(), 0, maxDelay)
+	if d.expire, err = optionalDuration("expire_timeout", q.GetExpireTimeout(), 0, maxDelay); err != nil {
+		return d, err
+	}
+	d.keep, err = optionalDuration("keep_ended", q.GetKeepEnded(), 0, forever)
 	return d, err
 }
 
@@ -73,8 +114,11 @@ func (s *Server) createQueue(ctx context.Context, c *call, q *v1.QueueInfo) (*v1
 	if err != nil {
 		return nil, err
 	}
-	if q.GetRevision() != "" {
+	switch {
+	case q.GetRevision() != "":
 		return nil, queue.Invalid("revision", "is for updates; a new queue has none")
+	case q.GetPause() != "":
+		return nil, queue.Invalid("pause", "is not set here; call queues.pause once the queue is there")
 	}
 	settings := queue.Settings{
 		Namespace: c.namespace, Name: q.GetQueueName(), Reference: q.GetReference(),
@@ -87,6 +131,9 @@ func (s *Server) createQueue(ctx context.Context, c *call, q *v1.QueueInfo) (*v1
 	if d.expire != nil {
 		settings.ExpireTTL = *d.expire
 	}
+	if d.keep != nil {
+		settings.KeepEnded = *d.keep
+	}
 	_, err = s.broker.CreateQueue(ctx, settings)
 	return done(err)
 }
@@ -98,7 +145,7 @@ func (s *Server) updateQueue(ctx context.Context, c *call, q *v1.QueueInfo) (*v1
 	}
 	update := queue.SettingsUpdate{
 		Namespace: c.namespace, Name: q.GetQueueName(),
-		Reference: q.Reference, LeaseTTL: d.lease, ExpireTTL: d.expire,
+		Reference: q.Reference, LeaseTTL: d.lease, ExpireTTL: d.expire, KeepEnded: d.keep,
 		MaxAttempts: given(q.GetMaxAttempts()), MaxRecoveries: given(q.GetMaxRecoveries()),
 		DeadQueue: q.DeadQueue,
 	}
@@ -163,10 +210,13 @@ func queueInfo(s *queue.Settings, revision uint64) *v1.QueueInfo {
 		DeadQueue: given(s.DeadQueue), Reference: given(s.Reference),
 		LeaseTimeout: formatDuration(s.LeaseTTL), MaxAttempts: s.MaxAttempts,
 		RequestedPartitions: s.Partitions, MaxRecoveries: s.MaxRecoveries,
-		Revision: formatRevision(revision),
+		Revision: formatRevision(revision), Pause: s.Paused.String(),
 	}
 	if s.ExpireTTL > 0 {
 		info.ExpireTimeout = formatDuration(s.ExpireTTL)
+	}
+	if s.KeepEnded > 0 {
+		info.KeepEnded = formatDuration(s.KeepEnded)
 	}
 	for i := range s.Partitions {
 		info.Partitions = append(info.Partitions, &v1.Partition{Partition: i})

@@ -18,14 +18,16 @@ func TestQueues_CreateHandsOnWhatWasGiven(t *testing.T) {
 		return s, nil
 	}
 	e.call("queues.create", `{"queue_name":"orders","dead_queue":"d","reference":"r","lease_timeout":"90s","expire_timeout":"24h",
-		"max_attempts":-1,"requested_partitions":1,"max_recoveries":5}`).want(200, "ok")
+		"max_attempts":-1,"requested_partitions":1,"max_recoveries":5,"keep_ended":"2h"}`).want(200, "ok")
 	want := queue.Settings{
 		Namespace: queue.DefaultNamespace, Name: "orders", DeadQueue: "d", Reference: "r",
 		LeaseTTL: 90 * time.Second, ExpireTTL: 24 * time.Hour, MaxAttempts: -1, Partitions: 1, MaxRecoveries: 5,
+		KeepEnded: 2 * time.Hour,
 	}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	e.call("queues.create", `{"queue_name":"orders","pause":"both"}`).invalid("pause", "queues.pause")
 	e.call("queues.create", `{"queue_name":"orders"}`).want(200, "ok")
 	if want := (queue.Settings{Namespace: queue.DefaultNamespace, Name: "orders"}); got != want {
 		t.Errorf("only a name: got %+v, want %+v", got, want)
@@ -38,9 +40,10 @@ func TestQueues_NameTheFieldThatIsWrong(t *testing.T) {
 	for _, m := range []string{"queues.create", "queues.update"} {
 		e.call(m, `{"queue_name":"q","lease_timeout":"0s"}`).invalid("lease_timeout", "want 1ms to 168h")
 		e.call(m, `{"queue_name":"q","expire_timeout":"never"}`).invalid("expire_timeout", "not a duration")
+		e.call(m, `{"queue_name":"q","keep_ended":"-1s"}`).invalid("keep_ended", "at least 0s")
 		e.call(m, `{"queue_name":"q","requested_partitions":-1}`).invalid("requested_partitions", "negative")
 		e.call(m, `{"queue_name":"q","requested_partitions":2}`).want(400, "not_supported")
-		for _, field := range []string{"namespace", "retry", "pause", "keep_ended", "keepEnded", "storage", "quotas"} {
+		for _, field := range []string{"namespace", "retry", "storage", "quotas"} {
 			e.call(m, `{"queue_name":"q","`+field+`":1}`).want(400, "not_supported")
 		}
 	}
@@ -66,9 +69,11 @@ func TestQueues_UpdateChangesWhatIsSetAndNoOther(t *testing.T) {
 		return u
 	}
 	for body, want := range map[string]queue.SettingsUpdate{
-		`"lease_timeout":"","expire_timeout":"","max_attempts":0,"requested_partitions":0`: {},
+		`"lease_timeout":"","expire_timeout":"","keep_ended":"","pause":"both","max_attempts":0,"requested_partitions":0`: {},
 		`"lease_timeout":"5s"`:              {LeaseTTL: new(5 * time.Second)},
 		`"expire_timeout":"0s"`:             {ExpireTTL: new(time.Duration(0))},
+		`"keep_ended":"1h"`:                 {KeepEnded: new(time.Hour)},
+		`"keep_ended":"0s"`:                 {KeepEnded: new(time.Duration(0))},
 		`"max_attempts":3`:                  {MaxAttempts: new(int32(3))},
 		`"max_recoveries":3`:                {MaxRecoveries: new(int32(3))},
 		`"reference":""`:                    {Reference: new("")},
@@ -90,16 +95,17 @@ func TestQueues_WhatInfoAnswersCanBeSentBack(t *testing.T) {
 		return queue.Settings{
 			Name: name, Reference: "r", LeaseTTL: 1500 * time.Millisecond, ExpireTTL: time.Hour, MaxAttempts: 25,
 			MaxRecoveries: 3, Partitions: 1, DeadQueue: "d", CreatedAt: at, UpdatedAt: at,
+			Paused: queue.PausedProduce, KeepEnded: 90 * time.Minute,
 		}, 7, nil
 	}
 	a := e.call("queues.info", `{"queue_name":"q"}`)
 	want := `{"queue_name":"q","created_at":"2027-01-15T08:00:00Z","updated_at":"2027-01-15T08:00:00Z","dead_queue":"d","reference":"r",` +
-		`"lease_timeout":"1.5s","expire_timeout":"3600s","max_attempts":25,"requested_partitions":1,"partitions":[{"partition":0}],"max_recoveries":3,"revision":"7"}`
+		`"lease_timeout":"1.5s","expire_timeout":"3600s","max_attempts":25,"requested_partitions":1,"partitions":[{"partition":0}],"max_recoveries":3,"revision":"7","pause":"produce","keep_ended":"5400s"}`
 	if a.raw != want {
 		t.Errorf("got  %s\nwant %s", a.raw, want)
 	}
 	e.broker.updateQueue = func(u queue.SettingsUpdate) (queue.Settings, error) {
-		if u.Revision != 7 || *u.LeaseTTL != 1500*time.Millisecond {
+		if u.Revision != 7 || *u.KeepEnded != 90*time.Minute || *u.LeaseTTL != 1500*time.Millisecond {
 			t.Errorf("got %+v", u)
 		}
 		return queue.Settings{}, nil
@@ -128,6 +134,52 @@ func TestI08_QueuesListGoesOnWhereItEnded(t *testing.T) {
 	a = e.call("queues.list", `{"limit":2,"cursor":"c","pivot":"a"}`)
 	a.is("c", "items", 0, "queue_name")
 	a.is(nil, "cursor")
+}
+
+func TestQueues_PauseAndResumeNameASide(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	var paused, resumed queue.Paused
+	e.broker.pause = func(name string, what queue.Paused) error {
+		paused = what
+		return nil
+	}
+	e.broker.resume = func(name string, what queue.Paused) error {
+		resumed = what
+		return nil
+	}
+	for body, want := range map[string]queue.Paused{
+		``: queue.PausedBoth, `,"what":""`: queue.PausedBoth, `,"what":"both"`: queue.PausedBoth,
+		`,"what":"lease"`: queue.PausedLease, `,"what":"produce"`: queue.PausedProduce,
+	} {
+		e.call("queues.pause", `{"queue_name":"q"`+body+`}`).want(200, "ok")
+		e.call("queues.resume", `{"queue_name":"q"`+body+`}`).want(200, "ok")
+		if paused != want || resumed != want {
+			t.Errorf("%s: paused %d and resumed %d, want %d", body, paused, resumed, want)
+		}
+	}
+	for _, m := range []string{"queues.pause", "queues.resume"} {
+		e.call(m, `{"queue_name":"q","what":"push"}`).invalid("what", "none of lease, produce and both")
+	}
+	for side, word := range map[queue.Paused]any{0: "", queue.PausedLease: "lease", queue.PausedProduce: "produce", queue.PausedBoth: "both"} {
+		e.broker.queue = func(name string) (queue.Settings, uint64, error) { return queue.Settings{Paused: side}, 1, nil }
+		if got := e.call("queues.info", `{"queue_name":"q"}`).get("pause"); got != word && (word != "" || got != nil) {
+			t.Errorf("side %d: info shows %v, want %v", side, got, word)
+		}
+	}
+}
+
+func TestQueues_ReloadIsHandedOn(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.broker.reload = func(name string) error {
+		if name != "orders" {
+			return queue.ErrNotFound
+		}
+		return nil
+	}
+	e.call("queue.reload", `{"queue_name":"orders"}`).want(200, "ok")
+	e.call("queue.reload", `{"queue_name":"other"}`).want(404, "not_found")
 }
 
 func TestQueues_DeleteSaysWhetherByForce(t *testing.T) {

@@ -45,7 +45,7 @@ type Limits struct {
 	// Payload bounds a raw item: 1,000,000.
 	Payload int64
 	// Bodies bounds all bodies that are in memory at one time, but for the first 16 KiB
-	// of each: 256 MiB.
+	// of each: 256 MiB. A quarter of it is kept for those that bring no items.
 	Bodies int64
 	// Answers bounds the items of all answers that are in memory at one time, at twice
 	// their size and a KiB each: 256 MiB.
@@ -82,8 +82,11 @@ type Server struct {
 	limits  Limits
 	bodies  budget
 	answers budget
-	origins *http.CrossOriginProtection
-	router  chi.Router
+	// refused paces the refusals of overload, guessed those of too many wrong keys: whoever
+	// sends these must not hold up those.
+	refused, guessed refusalPace
+	origins          *http.CrossOriginProtection
+	router           chi.Router
 
 	// open says that callers have no keys.
 	open bool
@@ -136,14 +139,22 @@ func (s *Server) routes() {
 	s.settleRoutes()
 	s.queuesRoutes()
 	s.storageRoutes()
+	s.importRoutes()
+	s.itemRoutes()
+	s.cancelRoutes()
 	s.subscriptionRoutes()
-	s.router.Post("/v1/produce/{queue}", s.exchange("produce", (*exchange).produceRaw))
+	s.router.Post("/v1/produce/{queue}", s.exchange(rawProduce, (*exchange).produceRaw))
 	for _, name := range laterMethods {
 		s.router.Post("/v1/"+name, s.exchange(name, func(x *exchange) {
-			x.fail(&queue.UnsupportedError{What: "method " + name})
+			_, err := x.admit()
+			if err == nil {
+				err = &queue.UnsupportedError{What: "method " + name}
+			}
+			x.fail(err)
 		}))
 	}
-	s.healthRoutes(s.router)
+	s.healthRoutes(s.router, false)
+	s.documentRoutes()
 	s.router.NotFound(s.exchange("unknown", func(x *exchange) { x.fail(errNoSuchMethod) }))
 	s.router.MethodNotAllowed(s.exchange("unknown", func(x *exchange) { x.fail(&verbError{allow: x.allowed()}) }))
 }

@@ -57,7 +57,17 @@ func (s *Server) complete(ctx context.Context, c *call, q *v1.CompleteRequest) (
 	if given > 1 {
 		return nil, queue.Invalid("receipts", "give receipts in one of ids, receipts and items")
 	}
-	return s.settle(ctx, c, q, list, queue.SettleEntry{Outcome: queue.Complete})
+	entries, err := s.entries(list, queue.SettleEntry{Outcome: queue.Complete})
+	if err != nil {
+		return nil, err
+	}
+	for i, it := range q.GetItems() {
+		if len(it.GetResult()) > queue.MaxResponse {
+			return nil, &queue.TooLargeError{Field: entry("items", i, "result"), Limit: queue.MaxResponse, Unit: "bytes"}
+		}
+		entries[i].Result = it.GetResult()
+	}
+	return s.settleEntries(ctx, c, q, list, entries)
 }
 
 func (s *Server) release(ctx context.Context, c *call, q *v1.ReleaseRequest) (*v1.SettleReply, error) {

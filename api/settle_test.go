@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"reflect"
 	"strings"
@@ -33,6 +34,7 @@ func TestSettle_EveryVerbHandsItsReceiptsOn(t *testing.T) {
 		{"queue.complete", `"ids":["%s","%s"]`, []queue.SettleEntry{{Receipt: one, Outcome: queue.Complete}, {Receipt: two, Outcome: queue.Complete}}},
 		{"queue.complete", `"receipts":["%s","%s"]`, []queue.SettleEntry{{Receipt: one, Outcome: queue.Complete}, {Receipt: two, Outcome: queue.Complete}}},
 		{"queue.complete", `"items":[{"receipt":"%s"},{"receipt":"%s"}]`, []queue.SettleEntry{{Receipt: one, Outcome: queue.Complete}, {Receipt: two, Outcome: queue.Complete}}},
+		{"queue.complete", `"items":[{"receipt":"%s","result":"b2s="},{"receipt":"%s"}]`, []queue.SettleEntry{{Receipt: one, Outcome: queue.Complete, Result: []byte("ok")}, {Receipt: two, Outcome: queue.Complete}}},
 		{"queue.release", `"receipts":["%s","%s"],"delay":"5s"`, []queue.SettleEntry{{Receipt: one, Outcome: queue.Release, Delay: 5 * time.Second}, {Receipt: two, Outcome: queue.Release, Delay: 5 * time.Second}}},
 		{"queue.bury", `"receipts":["%s","%s"],"reason":"bad"`, []queue.SettleEntry{{Receipt: one, Outcome: queue.Bury, Reason: "bad"}, {Receipt: two, Outcome: queue.Bury, Reason: "bad"}}},
 		{"queue.retry", `"items":[{"id":"%s","delay":"5s","reason":"busy"},{"id":"%s","dead":true,"reason":"bad"}]`, []queue.SettleEntry{
@@ -124,7 +126,9 @@ func TestSettle_NamesTheFieldThatIsWrong(t *testing.T) {
 	e.call("queue.complete", `{"ids":["`+good+`"],"receipts":["`+good+`"]}`).invalid("receipts", "one of")
 	e.call("queue.complete", `{"ids":["`+good+`","nonsense"]}`).invalid("ids[1]", "not a receipt")
 	e.call("queue.complete", `{"items":[{"receipt":"`+good+`"},{}]}`).invalid("items[1].receipt", "not a receipt")
-	e.call("queue.complete", `{"items":[{"receipt":"`+good+`","result":""}]}`).want(400, "not_supported")
+	large := base64.StdEncoding.EncodeToString(make([]byte, queue.MaxResponse+1))
+	e.call("queue.complete", `{"items":[{"receipt":"`+good+`"},{"receipt":"`+good+`","result":"`+large+`"}]}`).
+		want(413, "too_large").is("items[1].result", "details", "field")
 	e.call("queue.complete", `{"ids":["`+good+`="]}`).invalid("ids[0]", "not a receipt")
 	e.call("queue.complete", `{"ids":[`+strings.Repeat(`"",`, 1000)+`""]}`).want(413, "too_large")
 	e.call("queue.release", `{"receipts":["`+good+`"],"delay":"x"}`).invalid("delay", "not a duration")

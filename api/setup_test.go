@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/posthaste-io/posthaste/api"
 	"github.com/posthaste-io/posthaste/queue"
@@ -30,6 +31,15 @@ type broker struct {
 	queues      func(pivot string, limit int) ([]queue.Versioned[queue.Settings], error)
 	deleteQueue func(name string, force bool) error
 	items       func(queue.ItemsQuery) (queue.ListPage, error)
+	pause       func(name string, what queue.Paused) error
+	resume      func(name string, what queue.Paused) error
+	reload      func(name string) error
+	clear       func(queue.ClearCall) (queue.Cancelled, error)
+	cancel      func(queue.CancelCall) (queue.Cancelled, error)
+	imports     func(queue.ImportCall) ([]queue.Item, error)
+	redrive     func(queue.RedriveCall) (queue.Redriven, error)
+	look        func(id queue.ID, name string) ([]queue.ItemState, error)
+	await       func(ctx context.Context, id queue.ID, name string, wait time.Duration) ([]queue.ItemState, error)
 	drain       func()
 }
 
@@ -278,6 +288,15 @@ func (s *subs) Get(_ context.Context, _ queue.Namespace, name string) (subscript
 		return sub, queue.ErrNotFound
 	}
 	return sub, s.err
+}
+
+func (s *subs) ByQueue(_ context.Context, _ queue.Namespace, name string) (subscriptions.Subscription, error) {
+	for _, sub := range s.kept {
+		if sub.Queue == name {
+			return sub, s.err
+		}
+	}
+	return subscriptions.Subscription{}, queue.ErrNotFound
 }
 
 func (s *subs) List(_ context.Context, _ queue.Namespace, after string, limit int) ([]subscriptions.Subscription, error) {

@@ -32,8 +32,8 @@ func (s *Server) listItems(ctx context.Context, c *call, q *v1.ItemsListRequest,
 	if query.Limit, err = pageLimit(q.GetLimit()); err != nil {
 		return nil, err
 	}
-	if q.GetPartition() != 0 {
-		return nil, queue.Invalid("partition", "is %d; the queue has only partition 0", q.GetPartition())
+	if err := checkPartition(q.GetPartition()); err != nil {
+		return nil, err
 	}
 	if query.Cursor, err = openCursor(q.GetCursor(), query); err != nil {
 		return nil, err
@@ -44,6 +44,13 @@ func (s *Server) listItems(ctx context.Context, c *call, q *v1.ItemsListRequest,
 		}
 	}
 	return s.itemPages(ctx, c, query)
+}
+
+func checkPartition(partition int32) error {
+	if partition != 0 {
+		return queue.Invalid("partition", "is %d; the queue has only partition 0", partition)
+	}
+	return nil
 }
 
 // Cursors are the store's, behind a mark of the queue that they were given out for:
@@ -94,11 +101,9 @@ func (s *Server) itemPages(ctx context.Context, c *call, query queue.ItemsQuery)
 				return nil, err
 			}
 			size += it.Size()
-			m := storedItem(it, page.Now)
-			if it.Dead != nil {
-				if m.Dead.Queue, err = s.queueName(ctx, it.Dead.From, names); err != nil {
-					return nil, err
-				}
+			m, err := s.listedItem(ctx, it, page.Now, names)
+			if err != nil {
+				return nil, err
 			}
 			p.Items = append(p.Items, m)
 		}
@@ -110,6 +115,15 @@ func (s *Server) itemPages(ctx context.Context, c *call, query queue.ItemsQuery)
 		}
 		query.Cursor = page.Next
 	}
+}
+
+// listedItem returns an item as lists show it; names remembers queues.
+func (s *Server) listedItem(ctx context.Context, it *queue.Item, now time.Time, names map[queue.Number]string) (m *v1.Item, err error) {
+	m = storedItem(it, now)
+	if it.Dead != nil {
+		m.Dead.Queue, err = s.queueName(ctx, it.Dead.From, names)
+	}
+	return m, err
 }
 
 // queueName returns the name of a queue, empty if it was deleted; known remembers.

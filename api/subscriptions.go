@@ -10,10 +10,11 @@ import (
 )
 
 func (s *Server) subscriptionRoutes() {
+	drained := func(q *v1.Subscription) names { return ifNamed("queue_name", q.GetQueueName()) }
 	whole := func(name string, do func(context.Context, *call, *v1.Subscription) (*v1.Subscription, error)) {
 		register(s, method[*v1.Subscription, *v1.Subscription]{
 			name: "subscriptions." + name, bytes: s.limits.Call,
-			noun: "subscription", target: (*v1.Subscription).GetName,
+			noun: "subscription", target: (*v1.Subscription).GetName, also: drained,
 			do: do,
 		})
 	}

@@ -18,6 +18,10 @@ func TestErrors_SayEachThingOnce(t *testing.T) {
 		want string
 	}{
 		{fmt.Errorf("queue orders: %w", queue.ErrNotFound), "queue orders: there is none of that name; create it first, or check the spelling"},
+		{
+			fmt.Errorf("produce to orders: %w", queue.ErrPaused),
+			"produce to orders: it is paused and takes no items; nothing was done; send it again when queues.resume was called",
+		},
 		{queue.ErrNotFound, "there is none of that name; create it first, or check the spelling"},
 		{fmt.Errorf("queue orders: %w", queue.ErrExists), "queue orders: the name is taken"},
 		{fmt.Errorf("queue orders: %w", queue.ErrRevision), "queue orders: it was changed in between; read it again and repeat"},

@@ -138,7 +138,7 @@ func (r *rig) produceTo(queueName string, items ...queue.ProduceItem) []queue.ID
 // item returns an item, or nil if it has ended.
 func (r *rig) item(id queue.ID) *queue.Item {
 	r.t.Helper()
-	items, err := r.broker.store.Find(r.t.Context(), id)
+	items, err := r.broker.store.Find(r.t.Context(), []queue.ID{id}, true)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -134,10 +134,11 @@ func New(store Store, o Options) *Broker {
 	}
 	b.leases = newLeaser(b, o.MaxLeasesWaiting)
 	b.known.pauseChanged = b.leases.pauseChanged
+	b.known.renewed = func(old *knownQueue) { b.leases.dismiss(old.number, errGone(old)) }
 	b.endings = newEndings()
 	b.produces = newBatcher("items to produce", o, b.storeProduce)
 	b.produces.maxWait = longestWait
-	b.produces.ended = func(r produceRequest) { r.queue.unpin() }
+	b.produces.ended = func(r produceRequest) { r.queue.leaveOpen() }
 	b.settles = newBatcher("receipts to settle", o, b.storeSettle)
 	b.settles.ended = func(r settleRequest) { unpinAll(r.dead) }
 	b.extends = newBatcher("leases to extend", o, b.storeExtend)

@@ -164,6 +164,9 @@ type ImportItem struct {
 	ExpiresAt   time.Time
 	Attempts    int32
 	MaxAttempts int32
+	// DueField and ExpireField are what the caller calls the two instants, for errors;
+	// empty is enqueue_at and expire_deadline.
+	DueField, ExpireField string
 }
 
 // RedriveCall moves items out of a dead-letter queue.

@@ -19,7 +19,7 @@ const (
 	// kind is a part.
 	kindPage = 50
 	// findPage bounds how many items are looked for before what was found is ended.
-	findPage = 100
+	findPage = 500
 	// spareTime is what a call leaves of its time, so that its answer still arrives.
 	spareTime = 50 * time.Millisecond
 )
@@ -120,16 +120,18 @@ func (b *Broker) cancelNamed(ctx context.Context, call *CancelCall, q *knownQueu
 		var keys []Key
 		page := ids[:min(len(ids), findPage)]
 		ids = ids[len(page):]
+		copies, err := b.copies(ctx, call.Namespace, page, q)
+		if err != nil {
+			return false, err
+		}
+		there := make(map[ID]bool, len(page))
+		for i := range copies {
+			keys = append(keys, copies[i].Key)
+			there[copies[i].ID] = true
+		}
 		for _, id := range page {
-			copies, err := b.copies(ctx, call.Namespace, id, q)
-			if err != nil {
-				return false, err
-			}
-			if len(copies) == 0 {
+			if !there[id] {
 				done.NotFound = append(done.NotFound, id)
-			}
-			for i := range copies {
-				keys = append(keys, copies[i].Key)
 			}
 		}
 		n, err := b.purgeKeys(ctx, keys)
@@ -151,11 +153,12 @@ func distinct(ids []ID) []ID {
 	return once
 }
 
-// copies returns the living copies of an item in a namespace, or, with q, in one queue.
-func (b *Broker) copies(ctx context.Context, ns Namespace, id ID, q *knownQueue) ([]Item, error) {
-	found, err := b.store.Find(ctx, id)
+// copies returns the living copies of items in a namespace, or, with q, in one queue,
+// without their content.
+func (b *Broker) copies(ctx context.Context, ns Namespace, ids []ID, q *knownQueue) ([]Item, error) {
+	found, err := b.store.Find(ctx, ids, false)
 	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", id, err)
+		return nil, fmt.Errorf("find items: %w", err)
 	}
 	kept := found[:0]
 	for i := range found {

@@ -32,9 +32,10 @@ type catalog struct {
 	// changes counts what we wrote, so that a document which was read before does
 	// not overwrite what is newer.
 	changes uint64
-	// pauseChanged is told of queues whose lease was paused or resumed. It is called
-	// under mu, so it may not come back here.
-	pauseChanged func(*knownQueue)
+	// pauseChanged is told of queues whose lease was paused or resumed, renewed of those
+	// that another node deleted and whose name is used anew. They are called under mu, so
+	// they may not come back here.
+	pauseChanged, renewed func(*knownQueue)
 }
 
 type queueName struct {
@@ -64,7 +65,7 @@ func newCatalog(docs QueueDocs, numbers NumberDocs, maxAge time.Duration) *catal
 	return &catalog{
 		docs: docs, numbers: numbers, maxAge: maxAge,
 		byName: map[queueName]*knownQueue{}, byNumber: map[Number]*knownQueue{},
-		pauseChanged: func(*knownQueue) {},
+		pauseChanged: func(*knownQueue) {}, renewed: func(*knownQueue) {},
 	}
 }
 
@@ -184,6 +185,7 @@ func (c *catalog) set(s Settings, revision uint64) *knownQueue {
 	if q == nil {
 		if old := c.byName[queueName{s.Namespace, s.Name}]; old != nil {
 			c.drop(old) // another node deleted it, and the name is used anew
+			c.renewed(old)
 		}
 		q = &knownQueue{ns: s.Namespace, name: s.Name, number: s.Number}
 		q.latest.Store(read)

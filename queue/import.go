@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -79,11 +80,11 @@ func (b *Broker) checkImported(it *ImportItem) error {
 		return Invalid("max_attempts", "is %d; want -1 for no limit, 0 for the queue's, or more", it.MaxAttempts)
 	case it.ExpiresAt.IsZero():
 	case !it.ExpiresAt.After(time.Unix(0, 0)):
-		return Invalid("expire_deadline", "is before the year 1970")
+		return Invalid(cmp.Or(it.ExpireField, "expire_deadline"), "is before the year 1970")
 	case it.ExpiresAt.UTC().Year() > 9999:
-		return Invalid("expire_deadline", "is after the year 9999")
+		return Invalid(cmp.Or(it.ExpireField, "expire_deadline"), "is after the year 9999")
 	}
-	return checkDue("enqueue_at", "", it.DueAt, 0)
+	return checkDue(cmp.Or(it.DueField, "enqueue_at"), "", it.DueAt, 0)
 }
 
 func importedItems(call *ImportCall, q *knownQueue) []NewItem {
@@ -134,7 +135,7 @@ func (b *Broker) readBack(ctx context.Context, items []NewItem) ([]Item, error) 
 			ids = append(ids, id)
 		}
 	}
-	found, err := b.store.FindAll(ctx, ids, true)
+	found, err := b.store.Find(ctx, ids, true)
 	if err != nil {
 		return nil, err
 	}

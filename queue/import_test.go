@@ -162,6 +162,8 @@ func TestImport_ChecksEveryField(t *testing.T) {
 		"items[1].headers":         with(func(it *queue.ImportItem) { it.Headers = map[string]string{"a": "\xff"} }),
 		"items[1].attempts":        with(func(it *queue.ImportItem) { it.Attempts = -1 }),
 		"items[1].max_attempts":    with(func(it *queue.ImportItem) { it.MaxAttempts = -2 }),
+		"items[1].lease_deadline":  with(func(it *queue.ImportItem) { it.DueAt, it.DueField = time.Unix(-1, 0), "lease_deadline" }),
+		"items[1].dead_deadline":   with(func(it *queue.ImportItem) { it.ExpiresAt, it.ExpireField = time.Unix(0, 0), "dead_deadline" }),
 		"items[1].enqueue_at":      with(func(it *queue.ImportItem) { it.DueAt = time.Unix(-1, 0) }),
 		"items[1].expire_deadline": with(func(it *queue.ImportItem) { it.ExpiresAt = time.Unix(0, 0) }),
 	} {
@@ -252,7 +254,7 @@ func TestImport_WakesWhoWaits(t *testing.T) {
 func TestImport_WhatCannotBeReadBackIsOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
-		f.store.FailBefore(storagetest.FindAll, 1, queue.ErrUnavailable)
+		f.store.FailBefore(storagetest.Find, 1, queue.ErrUnavailable)
 		call := queue.ImportCall{Namespace: ns, Queue: "orders", Items: []queue.ImportItem{sourced("a")}}
 		_, err := f.Import(t.Context(), call)
 		if !errors.Is(err, queue.ErrUnknownOutcome) || errors.Is(err, queue.ErrUnavailable) {
@@ -272,7 +274,7 @@ func TestImport_WhatCannotBeReadBackIsOfUnknownOutcome(t *testing.T) {
 func TestImport_AnswersWhatEndedMeanwhile(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
-		open := f.store.Block(storagetest.FindAll)
+		open := f.store.Block(storagetest.Find)
 		given := sourced("a")
 		given.Attempts = 2
 		answered := start(func() ([]queue.Item, error) {

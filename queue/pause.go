@@ -48,6 +48,15 @@ func (b *Broker) changePaused(ctx context.Context, ns Namespace, name string, wh
 	if what == 0 || what > PausedBoth {
 		return Settings{}, Invalid("what", "is not a side of a queue; want lease, produce or both")
 	}
+	s, err := b.putPaused(ctx, ns, name, change)
+	if err != nil {
+		return Settings{}, err
+	}
+	return s, b.awaitPause(ctx, &s)
+}
+
+// putPaused writes what is paused.
+func (b *Broker) putPaused(ctx context.Context, ns Namespace, name string, change func(Paused) Paused) (Settings, error) {
 	leave, err := b.enterAdmin(ctx)
 	if err != nil {
 		return Settings{}, err
@@ -61,7 +70,7 @@ func (b *Broker) changePaused(ctx context.Context, ns Namespace, name string, wh
 		paused := change(s.Paused)
 		if paused == s.Paused {
 			b.known.changed(s, revision) // another node may have done it
-			return s, b.awaitPause(ctx, paused)
+			return s, nil
 		}
 		s.Paused, s.UpdatedAt = paused, stamp()
 		err = b.replace(ctx, s, revision)
@@ -72,7 +81,7 @@ func (b *Broker) changePaused(ctx context.Context, ns Namespace, name string, wh
 			return Settings{}, err
 		}
 		b.log.Info("queue paused or resumed", "queue", name, "paused", paused.String())
-		return s, b.awaitPause(ctx, paused)
+		return s, nil
 	}
 }
 
@@ -113,13 +122,25 @@ func (l *leaser) pauseChanged(q *knownQueue) {
 	l.remove(ln)
 }
 
-// awaitPause returns when nothing is given out any more of a queue whose lease is
-// paused: a look that began before could find what is produced after our answer.
-func (b *Broker) awaitPause(ctx context.Context, paused Paused) error {
-	if !paused.Has(PausedLease) {
-		return nil
+// awaitPause returns when what began before the pause has ended: produces that were let
+// in, and a look, which could find what is produced after our answer.
+func (b *Broker) awaitPause(ctx context.Context, s *Settings) error {
+	if s.Paused.Has(PausedProduce) {
+		q, err := b.known.numbered(ctx, s.Number)
+		if errors.Is(err, ErrNotFound) {
+			return nil // deleted meanwhile, which waits for them as well
+		}
+		if err == nil {
+			err = q.awaitCallers(ctx)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return b.leases.lookEnded(ctx)
+	if s.Paused.Has(PausedLease) {
+		return b.leases.lookEnded(ctx)
+	}
+	return nil
 }
 
 // lookEnded returns when the call of the store that is under way now, if there is one,

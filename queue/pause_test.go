@@ -151,22 +151,20 @@ func TestPause_LeaseEndsWaitsAndGivesOutNothing(t *testing.T) {
 func TestPause_AnswersOnceNothingIsGivenOutAnyMore(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
+		pause := func() (queue.Settings, error) { return f.Pause(t.Context(), ns, "orders", queue.PausedLease) }
 		f.produce(t, "orders", items(1)...)
 		open := f.store.Block(storagetest.Lease)
 		first := f.startLease(t.Context(), waitFor(1, time.Minute))
 		behind := f.startLease(t.Context(), waitFor(1, time.Minute))
-		paused := f.startPause(t)
+		paused := start(pause)
 		wantNothing(t, "lease that no look had begun for", <-behind)
-		synctest.Wait()
-		select {
-		case err := <-paused:
-			t.Fatalf("the pause answered under a look: %v", err)
-		default:
+		if !isPending(paused) {
+			t.Fatal("the pause answered under a look")
 		}
 		open()
 		a := <-first
-		if err := <-paused; err != nil {
-			t.Fatalf("pause: %v", err)
+		if a := <-paused; a.err != nil {
+			t.Fatalf("pause: %v", a.err)
 		}
 		if len(a.value.Items) != 1 {
 			t.Fatalf("got %+v, want the item", a)
@@ -180,28 +178,17 @@ func TestPause_AnswersOnceNothingIsGivenOutAnyMore(t *testing.T) {
 		began := time.Now()
 		open = f.store.Block(storagetest.Lease)
 		inVain := f.startLease(t.Context(), waitFor(1, time.Minute))
-		paused = f.startPause(t)
+		paused = start(pause)
 		synctest.Wait()
 		open()
 		wantNothing(t, "look in vain", <-inVain)
-		if err := <-paused; err != nil {
-			t.Errorf("pause: %v", err)
+		if a := <-paused; a.err != nil {
+			t.Errorf("pause: %v", a.err)
 		}
 		if !time.Now().Equal(began) {
 			t.Error("the look in vain waited on")
 		}
 	})
-}
-
-// startPause pauses the lease of "orders" without waiting for the answer.
-func (f *fixture) startPause(t *testing.T) <-chan error {
-	t.Helper()
-	answered := make(chan error, 1)
-	go func() {
-		_, err := f.Pause(t.Context(), ns, "orders", queue.PausedLease)
-		answered <- err
-	}()
-	return answered
 }
 
 // Nobody tells this node of the pause; it finds it before it gives out an item.
@@ -249,6 +236,79 @@ func (f *fixture) produceThrough(t *testing.T, b *queue.Broker) {
 	if _, err := b.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "orders", Items: items(1)}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestPause_OfProduceAnswersOnceThoseThatWereLetInAreDone(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		open := f.store.Block(storagetest.Produce)
+		first := f.startProduce(t.Context(), items(1)...)
+		if !isPending(first) {
+			t.Fatal("produce did not wait for the store")
+		}
+		waiting := f.startProduce(t.Context(), items(1)...)
+		paused := start(func() (queue.Settings, error) { return f.Pause(t.Context(), ns, "orders", queue.PausedProduce) })
+		if !isPending(paused) {
+			t.Fatal("the pause answered before those that had been let in")
+		}
+		if _, err := f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "orders", Items: items(1)}); !errors.Is(err, queue.ErrPaused) {
+			t.Errorf("produce after the pause began: got %v, want ErrPaused", err)
+		}
+		open()
+		for i, c := range []<-chan answer[[]queue.Produced]{first, waiting} {
+			if a := <-c; a.err != nil {
+				t.Errorf("produce %d, let in before: %v", i, a.err)
+			}
+		}
+		if a := <-paused; a.err != nil {
+			t.Errorf("pause: %v", a.err)
+		}
+	})
+}
+
+// A store that is slow on one queue holds up no call about another.
+func TestPause_HoldsUpNoOtherQueue(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		open := f.store.Block(storagetest.Lease)
+		waiting := f.startLease(t.Context(), waitFor(1, time.Minute))
+		paused := start(func() (queue.Settings, error) { return f.Pause(t.Context(), ns, "orders", queue.PausedLease) })
+		if !isPending(paused) {
+			t.Fatal("the pause answered under a look")
+		}
+		began := time.Now()
+		f.create(t, queue.Settings{Name: "other"})
+		if took := time.Since(began); took != 0 {
+			t.Errorf("creating another queue took %s", took)
+		}
+		open()
+		<-waiting
+		if a := <-paused; a.err != nil {
+			t.Errorf("pause: %v", a.err)
+		}
+	})
+}
+
+// Its name is used anew, so whoever waits must come again for the new one.
+func TestLease_FindsThatAnotherNodeMadeTheQueueAnew(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		other := newBroker(f.store, queue.Options{})
+		old := f.settings(t, "orders").Number
+		waiting := f.startLease(t.Context(), waitFor(1, 10*time.Minute))
+		if err := other.DeleteQueue(t.Context(), ns, "orders", false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.CreateQueue(t.Context(), queue.Settings{Namespace: ns, Name: "orders"}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(queue.DefaultSettingsAge)
+		f.Wake(old)
+		began := time.Now()
+		if a := <-waiting; !errors.Is(a.err, queue.ErrNotFound) || time.Since(began) != 0 {
+			t.Errorf("got %+v after %s, want ErrNotFound at once", a, time.Since(began))
+		}
+	})
 }
 
 func TestLease_FindsThatAnotherNodeDeletedTheQueue(t *testing.T) {

@@ -15,6 +15,47 @@ type pins struct {
 	closing chan struct{}
 	// unpinned is closed when the last pin goes while a deletion waits for that.
 	unpinned chan struct{}
+	// callers are those of the pins that belong to callers who add items, and quiet is
+	// what to close when the last of them goes.
+	callers int
+	quiet   []chan struct{}
+}
+
+// enterOpen says that the pin that was just taken is a caller's, leaveOpen ends both.
+func (p *pins) enterOpen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.callers++
+}
+
+func (p *pins) leaveOpen() {
+	p.unpin()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.callers--; p.callers == 0 {
+		for _, quiet := range p.quiet {
+			close(quiet)
+		}
+		p.quiet = nil
+	}
+}
+
+// awaitCallers returns when no caller adds items, or with the error of ctx.
+func (p *pins) awaitCallers(ctx context.Context) error {
+	p.mu.Lock()
+	if p.callers == 0 {
+		p.mu.Unlock()
+		return nil
+	}
+	quiet := make(chan struct{})
+	p.quiet = append(p.quiet, quiet)
+	p.mu.Unlock()
+	select {
+	case <-quiet:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // pin keeps a queue from being deleted until unpin. It answers [ErrNotFound] if

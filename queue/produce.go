@@ -52,20 +52,24 @@ func (b *Broker) Produce(ctx context.Context, call ProduceCall) ([]Produced, err
 	return produced, nil
 }
 
-// pinOpen pins a queue to which callers may add items now.
+// pinOpen pins a queue to which callers may add items now, until leaveOpen.
 func (b *Broker) pinOpen(ctx context.Context, ns Namespace, name string) (*knownQueue, error) {
-	return b.pin(ctx, func() (*knownQueue, error) {
-		q, err := b.known.named(ctx, ns, name)
-		if err == nil && q.isPaused(PausedProduce) {
-			err = fmt.Errorf("queue %s: %w", name, ErrPaused)
-		}
-		return q, err
-	})
+	q, err := b.pin(ctx, func() (*knownQueue, error) { return b.known.named(ctx, ns, name) })
+	if err != nil {
+		return nil, err
+	}
+	q.enterOpen()
+	// Asked only now: a pause first says so, and then waits for those who have entered.
+	if q.isPaused(PausedProduce) {
+		q.leaveOpen()
+		return nil, fmt.Errorf("queue %s: %w", name, ErrPaused)
+	}
+	return q, nil
 }
 
-// admit has the store keep items, all or none, and unpins their queue.
+// admit has the store keep items, all or none, and lets go of their queue.
 func (b *Broker) admit(ctx context.Context, q *knownQueue, items []NewItem, size int) ([]Produced, error) {
-	req := produceRequest{queue: q, group: ProduceGroup{Items: items}} // the batcher unpins
+	req := produceRequest{queue: q, group: ProduceGroup{Items: items}} // the batcher lets go of it
 	result, err := b.produces.do(ctx, burden{queue: q.number, entries: len(items), bytes: size}, req)
 	if err == nil {
 		err = result.Err

@@ -152,7 +152,7 @@ func (r *redrive) read(ctx context.Context) ([]Item, error) {
 func (r *redrive) find(ctx context.Context) ([]Item, error) {
 	ids := r.ids[:min(len(r.ids), r.list.Limit)]
 	r.ids = r.ids[len(ids):]
-	found, err := r.b.store.FindAll(ctx, ids, r.list.Content)
+	found, err := r.b.store.Find(ctx, ids, r.list.Content)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func (r *redrive) tryMove(ctx context.Context, moves []Move) ([]MoveStatus, erro
 	for i := range moves {
 		ids[i] = moves[i].Key.ID
 	}
-	found, err := r.b.store.FindAll(ctx, distinct(ids), false)
+	found, err := r.b.store.Find(ctx, distinct(ids), false)
 	if err != nil {
 		return nil, err
 	}

@@ -399,7 +399,7 @@ func TestRedrive_SaysWhatTheStoreSaid(t *testing.T) {
 				t.Errorf("%s: got %v, want the store's error", verb, err)
 			}
 		}
-		f.store.FailBefore(storagetest.FindAll, 1, errTest)
+		f.store.FailBefore(storagetest.Find, 1, errTest)
 		call := redriveCall("orders~dead")
 		call.DryRun = true
 		if _, err := f.Redrive(t.Context(), call); !errors.Is(err, errTest) {

@@ -30,7 +30,7 @@ func (l *leaser) refresh(ln *line) bool {
 		switch {
 		case l.lines[ln.queue.number] != ln:
 		case errors.Is(err, ErrNotFound):
-			l.dismissLine(ln, errGone(ln.queue))
+			l.dismissLine(ln, errGone(ln.queue)) // one that is used anew is dismissed by the catalog
 		default:
 			l.markNow(ln)
 		}

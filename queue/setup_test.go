@@ -171,7 +171,7 @@ func (f *fixture) total(t *testing.T, name string) int {
 // find returns the only copy of an item, as the store has it.
 func (f *fixture) find(t *testing.T, id queue.ID) queue.Item {
 	t.Helper()
-	found, err := f.model.Find(t.Context(), id)
+	found, err := f.model.Find(t.Context(), []queue.ID{id}, true)
 	if err != nil || len(found) != 1 {
 		t.Fatalf("find: got %d copies, %v, want 1", len(found), err)
 	}

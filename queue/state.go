@@ -82,7 +82,7 @@ func (b *Broker) lookFrom(ctx context.Context, ns Namespace, id ID, q *knownQueu
 // copiesFrom returns the living copies of an item in a namespace, or, with q, those
 // that this queue has or has buried.
 func (b *Broker) copiesFrom(ctx context.Context, ns Namespace, id ID, q *knownQueue) ([]Item, error) {
-	all, err := b.copies(ctx, ns, id, nil)
+	all, err := b.copies(ctx, ns, []ID{id}, nil)
 	if err != nil || q == nil {
 		return all, err
 	}

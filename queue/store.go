@@ -77,12 +77,9 @@ type ColdStore interface {
 	// says that there is more.
 	Tidy(ctx context.Context, keep time.Duration) (more bool, err error)
 
-	// Find returns every living copy of an item, in no order.
-	Find(ctx context.Context, id ID) ([]Item, error)
-
-	// FindAll is Find for many ids, at most [MaxBatchEntries], each of them once.
-	// Content says whether payloads and attributes are read.
-	FindAll(ctx context.Context, ids []ID, content bool) ([]Item, error)
+	// Find returns every living copy of items, in no order. At most [MaxBatchEntries] ids,
+	// each of them once; content says whether payloads and attributes are read.
+	Find(ctx context.Context, ids []ID, content bool) ([]Item, error)
 
 	// ListItems returns items of one partition in the order (available_at, seq).
 	ListItems(ctx context.Context, req ListRequest) (ListPage, error)

@@ -139,7 +139,7 @@ func TestCollection_PutInsertsItems(t *testing.T) {
 	if _, err := c.Put(t.Context(), 1, "daily", plan{}, 0, time.Time{}, item); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := model.Find(t.Context(), item.ID); err != nil || len(found) != 1 {
+	if found, err := model.Find(t.Context(), []queue.ID{item.ID}, true); err != nil || len(found) != 1 {
 		t.Errorf("Find: got %d items, %v, want the one that Put brought", len(found), err)
 	}
 }

@@ -41,9 +41,13 @@ var layers = []layer{
 	{"storage/*", []string{"queue", "storage"}, "a backend knows no other, and nothing above the seam"},
 	{"api/v1", nil, "wire messages are shared by the server and its clients, which must not get a server with them"},
 	{"api/v1/...", nil, "wire messages are shared by the server and its clients, which must not get a server with them"},
+	{"api/openapi", nil, "the document is read by everybody, and knows nobody"},
+	{"api/openapi/...", nil, "what is made from the document knows the document alone"},
 	{"api/client", []string{"api/v1"}, "a user's build must not get a server with the client"},
 	{"api/wirejson", []string{"queue", "api/v1"}, "the codec knows messages and the error that names a field, not what they mean"},
-	{"api", []string{"queue", "subscriptions", "scheduler", "webhooks", "api/v1", "api/wirejson"}, "handlers speak to the broker and the services, never to a store or the dispatcher"},
+	{"api/wireproto", []string{"queue", "api/v1"}, "the codec knows messages and the error that names a field, not what they mean"},
+	{"apikeys", nil, "a key is judged without knowing what it opens"},
+	{"api", []string{"queue", "subscriptions", "scheduler", "webhooks", "apikeys", "api/v1", "api/openapi", "api/wirejson", "api/wireproto"}, "handlers speak to the broker and the services, never to a store or the dispatcher"},
 	{"cmd/...", []string{"all"}, "the wiring knows everybody"},
 	{"test", nil, "it looks at the source, not at what it does"},
 	{"test/...", []string{"all"}, "tests drive the whole"},
@@ -61,6 +65,7 @@ var testsMay = []layer{
 	{"storage/storagetest", []string{"storage/memory", "storage/resident"}, "the suite's own tests run it on the memory store"},
 	{"storage/postgres", []string{"storage/storagetest", "storage/postgres/pgtest"}, "the suite judges it on a database that tests start"},
 	{"storage/*", []string{"storage/storagetest"}, "a backend is judged by the suite"},
+	{"api/openapi", []string{"api/v1"}, "the document is held against the messages"},
 	{"api", []string{"storage", "storage/memory", "storage/storagetest", "dispatcher"}, "handlers are tested on the memory store"},
 }
 

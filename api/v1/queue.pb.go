@@ -543,7 +543,9 @@ type Leased struct {
 	// Lapses in a row without an outcome.
 	Recoveries int32 `protobuf:"varint,25,opt,name=recoveries,proto3" json:"recoveries,omitempty"`
 	// What the newest outcome that was not a success said.
-	LastError     string `protobuf:"bytes,26,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	LastError string `protobuf:"bytes,26,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// The producer's W3C trace context.
+	Traceparent   string `protobuf:"bytes,27,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -676,6 +678,13 @@ func (x *Leased) GetLastError() string {
 	return ""
 }
 
+func (x *Leased) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
 // CompleteRequest says that items are done: /v1/queue.complete. Receipts stand in
 // one of ids, receipts and items. All of them are settled, or none.
 type CompleteRequest struct {
@@ -763,10 +772,12 @@ func (x *CompleteRequest) GetItems() []*Complete {
 	return nil
 }
 
-// Complete is one receipt.
+// Complete is one receipt and, if there is one, what came of the work.
 type Complete struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Receipt       string                 `protobuf:"bytes,1,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Receipt string                 `protobuf:"bytes,1,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// Kept with the ended item for the queue's keep_ended; at most 4,096 bytes.
+	Result        []byte `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -806,6 +817,13 @@ func (x *Complete) GetReceipt() string {
 		return x.Receipt
 	}
 	return ""
+}
+
+func (x *Complete) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
 }
 
 // RetryRequest gives items back to be tried later, counted: /v1/queue.retry. All of
@@ -1354,6 +1372,498 @@ func (x *Settled) GetLeaseDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+// ClearRequest cancels a queue's items without delivering them: /v1/queue.clear.
+// Without any of the three it clears nothing and is refused. Their idempotency keys
+// stay known.
+type ClearRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	QueueName string                 `protobuf:"bytes,1,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
+	// What is not yet due: scheduled and retrying items.
+	Scheduled bool `protobuf:"varint,3,opt,name=scheduled,proto3" json:"scheduled,omitempty"`
+	// What could be leased: ready, lapsed, and what stands behind its ordering key.
+	Queue bool `protobuf:"varint,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Leased items as well; their receipts turn stale.
+	Destructive    bool   `protobuf:"varint,5,opt,name=destructive,proto3" json:"destructive,omitempty"`
+	RequestTimeout string `protobuf:"bytes,20,opt,name=request_timeout,json=requestTimeout,proto3" json:"request_timeout,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ClearRequest) Reset() {
+	*x = ClearRequest{}
+	mi := &file_posthaste_v1_queue_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearRequest) ProtoMessage() {}
+
+func (x *ClearRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queue_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearRequest.ProtoReflect.Descriptor instead.
+func (*ClearRequest) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ClearRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *ClearRequest) GetScheduled() bool {
+	if x != nil {
+		return x.Scheduled
+	}
+	return false
+}
+
+func (x *ClearRequest) GetQueue() bool {
+	if x != nil {
+		return x.Queue
+	}
+	return false
+}
+
+func (x *ClearRequest) GetDestructive() bool {
+	if x != nil {
+		return x.Destructive
+	}
+	return false
+}
+
+func (x *ClearRequest) GetRequestTimeout() string {
+	if x != nil {
+		return x.RequestTimeout
+	}
+	return ""
+}
+
+// CountReply says how many items a call was about: clear, delete, cancel.
+type CountReply struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Code     int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	CodeText string                 `protobuf:"bytes,2,opt,name=code_text,json=codeText,proto3" json:"code_text,omitempty"`
+	Message  string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Details  map[string]string      `protobuf:"bytes,4,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Count    int32                  `protobuf:"varint,20,opt,name=count,proto3" json:"count,omitempty"`
+	// The time was up before all was done; repeat the call.
+	More bool `protobuf:"varint,21,opt,name=more,proto3" json:"more,omitempty"`
+	// Of the ids that were named, those that no item has.
+	NotFound      []string `protobuf:"bytes,22,rep,name=not_found,json=notFound,proto3" json:"not_found,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountReply) Reset() {
+	*x = CountReply{}
+	mi := &file_posthaste_v1_queue_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountReply) ProtoMessage() {}
+
+func (x *CountReply) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queue_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
+func (*CountReply) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CountReply) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *CountReply) GetCodeText() string {
+	if x != nil {
+		return x.CodeText
+	}
+	return ""
+}
+
+func (x *CountReply) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *CountReply) GetDetails() map[string]string {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+func (x *CountReply) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *CountReply) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *CountReply) GetNotFound() []string {
+	if x != nil {
+		return x.NotFound
+	}
+	return nil
+}
+
+// ReloadRequest has a node read a queue's settings again: /v1/queue.reload. Changes
+// reach every node by themselves within seconds.
+type ReloadRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QueueName     string                 `protobuf:"bytes,1,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadRequest) Reset() {
+	*x = ReloadRequest{}
+	mi := &file_posthaste_v1_queue_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadRequest) ProtoMessage() {}
+
+func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queue_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
+func (*ReloadRequest) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ReloadRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+// RedriveRequest moves items out of a dead-letter queue, with a fresh budget:
+// /v1/queue.redrive.
+type RedriveRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The dead-letter queue.
+	QueueName string `protobuf:"bytes,1,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
+	// Which of its items; all of them if left out. One without a condition is refused.
+	Filter *RedriveFilter `protobuf:"bytes,20,opt,name=filter,proto3" json:"filter,omitempty"`
+	// At most so many, 1 to 100,000; 10,000 if left out.
+	Limit int32 `protobuf:"varint,21,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Counts what would be moved and moves nothing.
+	DryRun bool `protobuf:"varint,23,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Where to; back to where each came from if left out.
+	Target         string `protobuf:"bytes,24,opt,name=target,proto3" json:"target,omitempty"`
+	RequestTimeout string `protobuf:"bytes,25,opt,name=request_timeout,json=requestTimeout,proto3" json:"request_timeout,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RedriveRequest) Reset() {
+	*x = RedriveRequest{}
+	mi := &file_posthaste_v1_queue_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedriveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedriveRequest) ProtoMessage() {}
+
+func (x *RedriveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queue_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedriveRequest.ProtoReflect.Descriptor instead.
+func (*RedriveRequest) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RedriveRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *RedriveRequest) GetFilter() *RedriveFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *RedriveRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *RedriveRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *RedriveRequest) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *RedriveRequest) GetRequestTimeout() string {
+	if x != nil {
+		return x.RequestTimeout
+	}
+	return ""
+}
+
+// RedriveFilter takes the items to which all of its fields apply.
+type RedriveFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1,000.
+	ItemIds []string `protobuf:"bytes,1,rep,name=item_ids,json=itemIds,proto3" json:"item_ids,omitempty"`
+	Kind    string   `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Why they were buried, such as max_attempts.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Buried before this instant.
+	Before *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=before,proto3" json:"before,omitempty"`
+	// From this queue.
+	From          string `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedriveFilter) Reset() {
+	*x = RedriveFilter{}
+	mi := &file_posthaste_v1_queue_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedriveFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedriveFilter) ProtoMessage() {}
+
+func (x *RedriveFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queue_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedriveFilter.ProtoReflect.Descriptor instead.
+func (*RedriveFilter) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RedriveFilter) GetItemIds() []string {
+	if x != nil {
+		return x.ItemIds
+	}
+	return nil
+}
+
+func (x *RedriveFilter) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *RedriveFilter) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RedriveFilter) GetBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *RedriveFilter) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+// RedriveReply counts.
+type RedriveReply struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Code     int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	CodeText string                 `protobuf:"bytes,2,opt,name=code_text,json=codeText,proto3" json:"code_text,omitempty"`
+	Message  string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Details  map[string]string      `protobuf:"bytes,4,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Moved, or in a dry run, to be moved.
+	Moved int32 `protobuf:"varint,20,opt,name=moved,proto3" json:"moved,omitempty"`
+	// Left where they are: their item lives in the target already, they are leased, or
+	// the queue that they came from is gone.
+	Skipped int32 `protobuf:"varint,21,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	// limit or the time ended the call before the end of the queue; there may be more.
+	More          bool `protobuf:"varint,22,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedriveReply) Reset() {
+	*x = RedriveReply{}
+	mi := &file_posthaste_v1_queue_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedriveReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedriveReply) ProtoMessage() {}
+
+func (x *RedriveReply) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queue_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedriveReply.ProtoReflect.Descriptor instead.
+func (*RedriveReply) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RedriveReply) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *RedriveReply) GetCodeText() string {
+	if x != nil {
+		return x.CodeText
+	}
+	return ""
+}
+
+func (x *RedriveReply) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *RedriveReply) GetDetails() map[string]string {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+func (x *RedriveReply) GetMoved() int32 {
+	if x != nil {
+		return x.Moved
+	}
+	return 0
+}
+
+func (x *RedriveReply) GetSkipped() int32 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
+func (x *RedriveReply) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 // StatsRequest counts: /v1/queue.stats.
 type StatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1364,7 +1874,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[16]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1886,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[16]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1899,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{16}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StatsRequest) GetQueueName() string {
@@ -1410,7 +1920,7 @@ type StatsReply struct {
 
 func (x *StatsReply) Reset() {
 	*x = StatsReply{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[17]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1932,7 @@ func (x *StatsReply) String() string {
 func (*StatsReply) ProtoMessage() {}
 
 func (x *StatsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[17]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1945,7 @@ func (x *StatsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsReply.ProtoReflect.Descriptor instead.
 func (*StatsReply) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{17}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StatsReply) GetQueueName() string {
@@ -1466,7 +1976,7 @@ type Logical struct {
 
 func (x *Logical) Reset() {
 	*x = Logical{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[18]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1988,7 @@ func (x *Logical) String() string {
 func (*Logical) ProtoMessage() {}
 
 func (x *Logical) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[18]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +2001,7 @@ func (x *Logical) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logical.ProtoReflect.Descriptor instead.
 func (*Logical) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{18}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Logical) GetProduceWaiting() int32 {
@@ -1550,7 +2060,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[19]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +2072,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[19]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +2085,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{19}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Part) GetPartition() int32 {
@@ -1689,7 +2199,7 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12*\n" +
-	"\x05items\x18\x03 \x03(\v2\x14.posthaste.v1.LeasedR\x05items\"\xb2\x04\n" +
+	"\x05items\x18\x03 \x03(\v2\x14.posthaste.v1.LeasedR\x05items\"\xd4\x04\n" +
 	"\x06Leased\x12\x1a\n" +
 	"\bencoding\x18\x01 \x01(\tR\bencoding\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
@@ -1708,7 +2218,8 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"recoveries\x18\x19 \x01(\x05R\n" +
 	"recoveries\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x1a \x01(\tR\tlastError\x1a:\n" +
+	"last_error\x18\x1a \x01(\tR\tlastError\x12 \n" +
+	"\vtraceparent\x18\x1b \x01(\tR\vtraceparent\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
@@ -1723,9 +2234,10 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\breceipts\x18\x14 \x03(\tR\breceipts\x12,\n" +
 	"\x05items\x18\x15 \x03(\v2\x16.posthaste.v1.CompleteR\x05itemsB\f\n" +
 	"\n" +
-	"_partition\"$\n" +
+	"_partition\"<\n" +
 	"\bComplete\x12\x18\n" +
-	"\areceipt\x18\x01 \x01(\tR\areceipt\"\xb2\x01\n" +
+	"\areceipt\x18\x01 \x01(\tR\areceipt\x12\x16\n" +
+	"\x06result\x18\x02 \x01(\fR\x06result\"\xb2\x01\n" +
 	"\fRetryRequest\x12\x1d\n" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x12!\n" +
@@ -1781,7 +2293,54 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\areceipt\x18\x02 \x01(\tR\areceipt\x12\x16\n" +
 	"\x06buried\x18\x03 \x01(\bR\x06buried\x12=\n" +
 	"\favailable_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vavailableAt\x12A\n" +
-	"\x0elease_deadline\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\rleaseDeadline\"-\n" +
+	"\x0elease_deadline\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\rleaseDeadline\"\xac\x01\n" +
+	"\fClearRequest\x12\x1d\n" +
+	"\n" +
+	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x1c\n" +
+	"\tscheduled\x18\x03 \x01(\bR\tscheduled\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\bR\x05queue\x12 \n" +
+	"\vdestructive\x18\x05 \x01(\bR\vdestructive\x12'\n" +
+	"\x0frequest_timeout\x18\x14 \x01(\tR\x0erequestTimeout\"\x9b\x02\n" +
+	"\n" +
+	"CountReply\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x1b\n" +
+	"\tcode_text\x18\x02 \x01(\tR\bcodeText\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12?\n" +
+	"\adetails\x18\x04 \x03(\v2%.posthaste.v1.CountReply.DetailsEntryR\adetails\x12\x14\n" +
+	"\x05count\x18\x14 \x01(\x05R\x05count\x12\x12\n" +
+	"\x04more\x18\x15 \x01(\bR\x04more\x12\x1b\n" +
+	"\tnot_found\x18\x16 \x03(\tR\bnotFound\x1a:\n" +
+	"\fDetailsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\".\n" +
+	"\rReloadRequest\x12\x1d\n" +
+	"\n" +
+	"queue_name\x18\x01 \x01(\tR\tqueueName\"\xd4\x01\n" +
+	"\x0eRedriveRequest\x12\x1d\n" +
+	"\n" +
+	"queue_name\x18\x01 \x01(\tR\tqueueName\x123\n" +
+	"\x06filter\x18\x14 \x01(\v2\x1b.posthaste.v1.RedriveFilterR\x06filter\x12\x14\n" +
+	"\x05limit\x18\x15 \x01(\x05R\x05limit\x12\x17\n" +
+	"\adry_run\x18\x17 \x01(\bR\x06dryRun\x12\x16\n" +
+	"\x06target\x18\x18 \x01(\tR\x06target\x12'\n" +
+	"\x0frequest_timeout\x18\x19 \x01(\tR\x0erequestTimeout\"\x9e\x01\n" +
+	"\rRedriveFilter\x12\x19\n" +
+	"\bitem_ids\x18\x01 \x03(\tR\aitemIds\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x122\n" +
+	"\x06before\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06before\x12\x12\n" +
+	"\x04from\x18\x05 \x01(\tR\x04from\"\x9c\x02\n" +
+	"\fRedriveReply\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x1b\n" +
+	"\tcode_text\x18\x02 \x01(\tR\bcodeText\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12A\n" +
+	"\adetails\x18\x04 \x03(\v2'.posthaste.v1.RedriveReply.DetailsEntryR\adetails\x12\x14\n" +
+	"\x05moved\x18\x14 \x01(\x05R\x05moved\x12\x18\n" +
+	"\askipped\x18\x15 \x01(\x05R\askipped\x12\x12\n" +
+	"\x04more\x18\x16 \x01(\bR\x04more\x1a:\n" +
+	"\fDetailsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"-\n" +
 	"\fStatsRequest\x12\x1d\n" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\"i\n" +
@@ -1822,7 +2381,7 @@ func file_posthaste_v1_queue_proto_rawDescGZIP() []byte {
 	return file_posthaste_v1_queue_proto_rawDescData
 }
 
-var file_posthaste_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_posthaste_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_posthaste_v1_queue_proto_goTypes = []any{
 	(*ProduceRequest)(nil),        // 0: posthaste.v1.ProduceRequest
 	(*Produce)(nil),               // 1: posthaste.v1.Produce
@@ -1840,40 +2399,52 @@ var file_posthaste_v1_queue_proto_goTypes = []any{
 	(*ExtendRequest)(nil),         // 13: posthaste.v1.ExtendRequest
 	(*SettleReply)(nil),           // 14: posthaste.v1.SettleReply
 	(*Settled)(nil),               // 15: posthaste.v1.Settled
-	(*StatsRequest)(nil),          // 16: posthaste.v1.StatsRequest
-	(*StatsReply)(nil),            // 17: posthaste.v1.StatsReply
-	(*Logical)(nil),               // 18: posthaste.v1.Logical
-	(*Part)(nil),                  // 19: posthaste.v1.Part
-	nil,                           // 20: posthaste.v1.Produce.HeadersEntry
-	nil,                           // 21: posthaste.v1.ProduceReply.DetailsEntry
-	nil,                           // 22: posthaste.v1.Leased.HeadersEntry
-	nil,                           // 23: posthaste.v1.SettleReply.DetailsEntry
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*ClearRequest)(nil),          // 16: posthaste.v1.ClearRequest
+	(*CountReply)(nil),            // 17: posthaste.v1.CountReply
+	(*ReloadRequest)(nil),         // 18: posthaste.v1.ReloadRequest
+	(*RedriveRequest)(nil),        // 19: posthaste.v1.RedriveRequest
+	(*RedriveFilter)(nil),         // 20: posthaste.v1.RedriveFilter
+	(*RedriveReply)(nil),          // 21: posthaste.v1.RedriveReply
+	(*StatsRequest)(nil),          // 22: posthaste.v1.StatsRequest
+	(*StatsReply)(nil),            // 23: posthaste.v1.StatsReply
+	(*Logical)(nil),               // 24: posthaste.v1.Logical
+	(*Part)(nil),                  // 25: posthaste.v1.Part
+	nil,                           // 26: posthaste.v1.Produce.HeadersEntry
+	nil,                           // 27: posthaste.v1.ProduceReply.DetailsEntry
+	nil,                           // 28: posthaste.v1.Leased.HeadersEntry
+	nil,                           // 29: posthaste.v1.SettleReply.DetailsEntry
+	nil,                           // 30: posthaste.v1.CountReply.DetailsEntry
+	nil,                           // 31: posthaste.v1.RedriveReply.DetailsEntry
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
 }
 var file_posthaste_v1_queue_proto_depIdxs = []int32{
 	1,  // 0: posthaste.v1.ProduceRequest.items:type_name -> posthaste.v1.Produce
-	24, // 1: posthaste.v1.Produce.enqueue_at:type_name -> google.protobuf.Timestamp
-	20, // 2: posthaste.v1.Produce.headers:type_name -> posthaste.v1.Produce.HeadersEntry
-	21, // 3: posthaste.v1.ProduceReply.details:type_name -> posthaste.v1.ProduceReply.DetailsEntry
+	32, // 1: posthaste.v1.Produce.enqueue_at:type_name -> google.protobuf.Timestamp
+	26, // 2: posthaste.v1.Produce.headers:type_name -> posthaste.v1.Produce.HeadersEntry
+	27, // 3: posthaste.v1.ProduceReply.details:type_name -> posthaste.v1.ProduceReply.DetailsEntry
 	3,  // 4: posthaste.v1.ProduceReply.items:type_name -> posthaste.v1.Produced
 	6,  // 5: posthaste.v1.LeaseReply.items:type_name -> posthaste.v1.Leased
-	24, // 6: posthaste.v1.Leased.lease_deadline:type_name -> google.protobuf.Timestamp
-	24, // 7: posthaste.v1.Leased.created_at:type_name -> google.protobuf.Timestamp
-	22, // 8: posthaste.v1.Leased.headers:type_name -> posthaste.v1.Leased.HeadersEntry
+	32, // 6: posthaste.v1.Leased.lease_deadline:type_name -> google.protobuf.Timestamp
+	32, // 7: posthaste.v1.Leased.created_at:type_name -> google.protobuf.Timestamp
+	28, // 8: posthaste.v1.Leased.headers:type_name -> posthaste.v1.Leased.HeadersEntry
 	8,  // 9: posthaste.v1.CompleteRequest.items:type_name -> posthaste.v1.Complete
 	10, // 10: posthaste.v1.RetryRequest.items:type_name -> posthaste.v1.Retry
-	24, // 11: posthaste.v1.Retry.retry_at:type_name -> google.protobuf.Timestamp
-	23, // 12: posthaste.v1.SettleReply.details:type_name -> posthaste.v1.SettleReply.DetailsEntry
+	32, // 11: posthaste.v1.Retry.retry_at:type_name -> google.protobuf.Timestamp
+	29, // 12: posthaste.v1.SettleReply.details:type_name -> posthaste.v1.SettleReply.DetailsEntry
 	15, // 13: posthaste.v1.SettleReply.results:type_name -> posthaste.v1.Settled
-	24, // 14: posthaste.v1.Settled.available_at:type_name -> google.protobuf.Timestamp
-	24, // 15: posthaste.v1.Settled.lease_deadline:type_name -> google.protobuf.Timestamp
-	18, // 16: posthaste.v1.StatsReply.logical_queues:type_name -> posthaste.v1.Logical
-	19, // 17: posthaste.v1.Logical.partitions:type_name -> posthaste.v1.Part
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	32, // 14: posthaste.v1.Settled.available_at:type_name -> google.protobuf.Timestamp
+	32, // 15: posthaste.v1.Settled.lease_deadline:type_name -> google.protobuf.Timestamp
+	30, // 16: posthaste.v1.CountReply.details:type_name -> posthaste.v1.CountReply.DetailsEntry
+	20, // 17: posthaste.v1.RedriveRequest.filter:type_name -> posthaste.v1.RedriveFilter
+	32, // 18: posthaste.v1.RedriveFilter.before:type_name -> google.protobuf.Timestamp
+	31, // 19: posthaste.v1.RedriveReply.details:type_name -> posthaste.v1.RedriveReply.DetailsEntry
+	24, // 20: posthaste.v1.StatsReply.logical_queues:type_name -> posthaste.v1.Logical
+	25, // 21: posthaste.v1.Logical.partitions:type_name -> posthaste.v1.Part
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_posthaste_v1_queue_proto_init() }
@@ -1894,7 +2465,7 @@ func file_posthaste_v1_queue_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_posthaste_v1_queue_proto_rawDesc), len(file_posthaste_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

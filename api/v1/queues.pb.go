@@ -50,7 +50,13 @@ type QueueInfo struct {
 	MaxRecoveries int32 `protobuf:"varint,20,opt,name=max_recoveries,json=maxRecoveries,proto3" json:"max_recoveries,omitempty"`
 	// Names the version. An update that carries one is refused if the queue has
 	// changed since.
-	Revision      string `protobuf:"bytes,21,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision string `protobuf:"bytes,21,opt,name=revision,proto3" json:"revision,omitempty"`
+	// What is paused: lease, produce, both, or nothing. Set by .pause and .resume, not
+	// read from requests.
+	Pause string `protobuf:"bytes,22,opt,name=pause,proto3" json:"pause,omitempty"`
+	// How long items that have ended are known, with their results: default 0s, at most
+	// 72h.
+	KeepEnded     string `protobuf:"bytes,23,opt,name=keep_ended,json=keepEnded,proto3" json:"keep_ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -165,6 +171,20 @@ func (x *QueueInfo) GetMaxRecoveries() int32 {
 func (x *QueueInfo) GetRevision() string {
 	if x != nil {
 		return x.Revision
+	}
+	return ""
+}
+
+func (x *QueueInfo) GetPause() string {
+	if x != nil {
+		return x.Pause
+	}
+	return ""
+}
+
+func (x *QueueInfo) GetKeepEnded() string {
+	if x != nil {
+		return x.KeepEnded
 	}
 	return ""
 }
@@ -377,6 +397,62 @@ func (x *QueuesInfoRequest) GetQueueName() string {
 	return ""
 }
 
+// QueuesPauseRequest stops or starts a side of a queue: /v1/queues.pause and
+// /v1/queues.resume. A paused produce is refused to callers; a paused lease ends
+// waits and stops pushes. Settling goes on.
+type QueuesPauseRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	QueueName string                 `protobuf:"bytes,1,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
+	// lease, produce or both; both if left out.
+	What          string `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueuesPauseRequest) Reset() {
+	*x = QueuesPauseRequest{}
+	mi := &file_posthaste_v1_queues_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueuesPauseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueuesPauseRequest) ProtoMessage() {}
+
+func (x *QueuesPauseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queues_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueuesPauseRequest.ProtoReflect.Descriptor instead.
+func (*QueuesPauseRequest) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queues_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *QueuesPauseRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *QueuesPauseRequest) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
 // QueuesDeleteRequest removes a queue: /v1/queues.delete.
 type QueuesDeleteRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -389,7 +465,7 @@ type QueuesDeleteRequest struct {
 
 func (x *QueuesDeleteRequest) Reset() {
 	*x = QueuesDeleteRequest{}
-	mi := &file_posthaste_v1_queues_proto_msgTypes[5]
+	mi := &file_posthaste_v1_queues_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +477,7 @@ func (x *QueuesDeleteRequest) String() string {
 func (*QueuesDeleteRequest) ProtoMessage() {}
 
 func (x *QueuesDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queues_proto_msgTypes[5]
+	mi := &file_posthaste_v1_queues_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +490,7 @@ func (x *QueuesDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesDeleteRequest.ProtoReflect.Descriptor instead.
 func (*QueuesDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queues_proto_rawDescGZIP(), []int{5}
+	return file_posthaste_v1_queues_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *QueuesDeleteRequest) GetQueueName() string {
@@ -435,7 +511,7 @@ var File_posthaste_v1_queues_proto protoreflect.FileDescriptor
 
 const file_posthaste_v1_queues_proto_rawDesc = "" +
 	"\n" +
-	"\x19posthaste/v1/queues.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa2\x04\n" +
+	"\x19posthaste/v1/queues.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd7\x04\n" +
 	"\tQueueInfo\x12\x1d\n" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x129\n" +
@@ -455,7 +531,10 @@ const file_posthaste_v1_queues_proto_rawDesc = "" +
 	" \x03(\v2\x17.posthaste.v1.PartitionR\n" +
 	"partitions\x12%\n" +
 	"\x0emax_recoveries\x18\x14 \x01(\x05R\rmaxRecoveries\x12\x1a\n" +
-	"\brevision\x18\x15 \x01(\tR\brevisionB\r\n" +
+	"\brevision\x18\x15 \x01(\tR\brevision\x12\x14\n" +
+	"\x05pause\x18\x16 \x01(\tR\x05pause\x12\x1d\n" +
+	"\n" +
+	"keep_ended\x18\x17 \x01(\tR\tkeepEndedB\r\n" +
 	"\v_dead_queueB\f\n" +
 	"\n" +
 	"_reference\")\n" +
@@ -470,7 +549,11 @@ const file_posthaste_v1_queues_proto_rawDesc = "" +
 	"\x06cursor\x18\x14 \x01(\tR\x06cursor\"2\n" +
 	"\x11QueuesInfoRequest\x12\x1d\n" +
 	"\n" +
-	"queue_name\x18\x01 \x01(\tR\tqueueName\"J\n" +
+	"queue_name\x18\x01 \x01(\tR\tqueueName\"G\n" +
+	"\x12QueuesPauseRequest\x12\x1d\n" +
+	"\n" +
+	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x12\n" +
+	"\x04what\x18\x02 \x01(\tR\x04what\"J\n" +
 	"\x13QueuesDeleteRequest\x12\x1d\n" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x14\n" +
@@ -488,19 +571,20 @@ func file_posthaste_v1_queues_proto_rawDescGZIP() []byte {
 	return file_posthaste_v1_queues_proto_rawDescData
 }
 
-var file_posthaste_v1_queues_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_posthaste_v1_queues_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_posthaste_v1_queues_proto_goTypes = []any{
 	(*QueueInfo)(nil),             // 0: posthaste.v1.QueueInfo
 	(*Partition)(nil),             // 1: posthaste.v1.Partition
 	(*QueuesListRequest)(nil),     // 2: posthaste.v1.QueuesListRequest
 	(*QueuesListReply)(nil),       // 3: posthaste.v1.QueuesListReply
 	(*QueuesInfoRequest)(nil),     // 4: posthaste.v1.QueuesInfoRequest
-	(*QueuesDeleteRequest)(nil),   // 5: posthaste.v1.QueuesDeleteRequest
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*QueuesPauseRequest)(nil),    // 5: posthaste.v1.QueuesPauseRequest
+	(*QueuesDeleteRequest)(nil),   // 6: posthaste.v1.QueuesDeleteRequest
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_posthaste_v1_queues_proto_depIdxs = []int32{
-	6, // 0: posthaste.v1.QueueInfo.created_at:type_name -> google.protobuf.Timestamp
-	6, // 1: posthaste.v1.QueueInfo.updated_at:type_name -> google.protobuf.Timestamp
+	7, // 0: posthaste.v1.QueueInfo.created_at:type_name -> google.protobuf.Timestamp
+	7, // 1: posthaste.v1.QueueInfo.updated_at:type_name -> google.protobuf.Timestamp
 	1, // 2: posthaste.v1.QueueInfo.partitions:type_name -> posthaste.v1.Partition
 	0, // 3: posthaste.v1.QueuesListReply.items:type_name -> posthaste.v1.QueueInfo
 	4, // [4:4] is the sub-list for method output_type
@@ -522,7 +606,7 @@ func file_posthaste_v1_queues_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_posthaste_v1_queues_proto_rawDesc), len(file_posthaste_v1_queues_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -157,6 +157,179 @@ func (x *ItemsListReply) GetCursor() string {
 	return ""
 }
 
+// ItemsImportRequest brings items along from elsewhere: /v1/storage/items.import.
+// All of them, or none. An item's attempts and deadlines are kept; its id becomes
+// source_id and it gets a new one. An item whose source_id lives in the queue already
+// is left out. A leased one is leased by nobody here, and is due at its lease_deadline.
+type ItemsImportRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	QueueName string                 `protobuf:"bytes,1,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
+	// 0 in this release.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// 1 to 1,000.
+	Items         []*Item `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ItemsImportRequest) Reset() {
+	*x = ItemsImportRequest{}
+	mi := &file_posthaste_v1_storage_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ItemsImportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ItemsImportRequest) ProtoMessage() {}
+
+func (x *ItemsImportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_storage_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ItemsImportRequest.ProtoReflect.Descriptor instead.
+func (*ItemsImportRequest) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_storage_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ItemsImportRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *ItemsImportRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ItemsImportRequest) GetItems() []*Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// ItemsImportReply holds the items as they are kept, in the order of the request.
+type ItemsImportReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ItemsImportReply) Reset() {
+	*x = ItemsImportReply{}
+	mi := &file_posthaste_v1_storage_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ItemsImportReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ItemsImportReply) ProtoMessage() {}
+
+func (x *ItemsImportReply) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_storage_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ItemsImportReply.ProtoReflect.Descriptor instead.
+func (*ItemsImportReply) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_storage_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ItemsImportReply) GetItems() []*Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// ItemsDeleteRequest cancels items, leased ones too: /v1/storage/items.delete.
+type ItemsDeleteRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	QueueName string                 `protobuf:"bytes,1,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
+	Partition int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// 1 to 1,000 item ids.
+	Ids           []string `protobuf:"bytes,3,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ItemsDeleteRequest) Reset() {
+	*x = ItemsDeleteRequest{}
+	mi := &file_posthaste_v1_storage_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ItemsDeleteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ItemsDeleteRequest) ProtoMessage() {}
+
+func (x *ItemsDeleteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_storage_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ItemsDeleteRequest.ProtoReflect.Descriptor instead.
+func (*ItemsDeleteRequest) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_storage_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ItemsDeleteRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *ItemsDeleteRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ItemsDeleteRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
 // Item is one entry of a queue.
 type Item struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -193,7 +366,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_posthaste_v1_storage_proto_msgTypes[2]
+	mi := &file_posthaste_v1_storage_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -205,7 +378,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_storage_proto_msgTypes[2]
+	mi := &file_posthaste_v1_storage_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -218,7 +391,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_storage_proto_rawDescGZIP(), []int{2}
+	return file_posthaste_v1_storage_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Item) GetId() string {
@@ -378,7 +551,7 @@ type Dead struct {
 
 func (x *Dead) Reset() {
 	*x = Dead{}
-	mi := &file_posthaste_v1_storage_proto_msgTypes[3]
+	mi := &file_posthaste_v1_storage_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -390,7 +563,7 @@ func (x *Dead) String() string {
 func (*Dead) ProtoMessage() {}
 
 func (x *Dead) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_storage_proto_msgTypes[3]
+	mi := &file_posthaste_v1_storage_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -403,7 +576,7 @@ func (x *Dead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dead.ProtoReflect.Descriptor instead.
 func (*Dead) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_storage_proto_rawDescGZIP(), []int{3}
+	return file_posthaste_v1_storage_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Dead) GetQueue() string {
@@ -462,7 +635,19 @@ const file_posthaste_v1_storage_proto_rawDesc = "" +
 	"\x06cursor\x18\x14 \x01(\tR\x06cursor\"R\n" +
 	"\x0eItemsListReply\x12(\n" +
 	"\x05items\x18\x01 \x03(\v2\x12.posthaste.v1.ItemR\x05items\x12\x16\n" +
-	"\x06cursor\x18\x14 \x01(\tR\x06cursor\"\xf7\x06\n" +
+	"\x06cursor\x18\x14 \x01(\tR\x06cursor\"{\n" +
+	"\x12ItemsImportRequest\x12\x1d\n" +
+	"\n" +
+	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12(\n" +
+	"\x05items\x18\x03 \x03(\v2\x12.posthaste.v1.ItemR\x05items\"<\n" +
+	"\x10ItemsImportReply\x12(\n" +
+	"\x05items\x18\x02 \x03(\v2\x12.posthaste.v1.ItemR\x05items\"c\n" +
+	"\x12ItemsDeleteRequest\x12\x1d\n" +
+	"\n" +
+	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x10\n" +
+	"\x03ids\x18\x03 \x03(\tR\x03ids\"\xf7\x06\n" +
 	"\x04Item\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tsource_id\x18\x02 \x01(\tR\bsourceId\x12\x1b\n" +
@@ -520,31 +705,36 @@ func file_posthaste_v1_storage_proto_rawDescGZIP() []byte {
 	return file_posthaste_v1_storage_proto_rawDescData
 }
 
-var file_posthaste_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_posthaste_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_posthaste_v1_storage_proto_goTypes = []any{
 	(*ItemsListRequest)(nil),      // 0: posthaste.v1.ItemsListRequest
 	(*ItemsListReply)(nil),        // 1: posthaste.v1.ItemsListReply
-	(*Item)(nil),                  // 2: posthaste.v1.Item
-	(*Dead)(nil),                  // 3: posthaste.v1.Dead
-	nil,                           // 4: posthaste.v1.Item.HeadersEntry
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*ItemsImportRequest)(nil),    // 2: posthaste.v1.ItemsImportRequest
+	(*ItemsImportReply)(nil),      // 3: posthaste.v1.ItemsImportReply
+	(*ItemsDeleteRequest)(nil),    // 4: posthaste.v1.ItemsDeleteRequest
+	(*Item)(nil),                  // 5: posthaste.v1.Item
+	(*Dead)(nil),                  // 6: posthaste.v1.Dead
+	nil,                           // 7: posthaste.v1.Item.HeadersEntry
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_posthaste_v1_storage_proto_depIdxs = []int32{
-	2,  // 0: posthaste.v1.ItemsListReply.items:type_name -> posthaste.v1.Item
-	5,  // 1: posthaste.v1.Item.lease_deadline:type_name -> google.protobuf.Timestamp
-	5,  // 2: posthaste.v1.Item.expire_deadline:type_name -> google.protobuf.Timestamp
-	5,  // 3: posthaste.v1.Item.dead_deadline:type_name -> google.protobuf.Timestamp
-	5,  // 4: posthaste.v1.Item.created_at:type_name -> google.protobuf.Timestamp
-	5,  // 5: posthaste.v1.Item.updated_at:type_name -> google.protobuf.Timestamp
-	5,  // 6: posthaste.v1.Item.enqueue_at:type_name -> google.protobuf.Timestamp
-	4,  // 7: posthaste.v1.Item.headers:type_name -> posthaste.v1.Item.HeadersEntry
-	3,  // 8: posthaste.v1.Item.dead:type_name -> posthaste.v1.Dead
-	5,  // 9: posthaste.v1.Dead.at:type_name -> google.protobuf.Timestamp
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	5,  // 0: posthaste.v1.ItemsListReply.items:type_name -> posthaste.v1.Item
+	5,  // 1: posthaste.v1.ItemsImportRequest.items:type_name -> posthaste.v1.Item
+	5,  // 2: posthaste.v1.ItemsImportReply.items:type_name -> posthaste.v1.Item
+	8,  // 3: posthaste.v1.Item.lease_deadline:type_name -> google.protobuf.Timestamp
+	8,  // 4: posthaste.v1.Item.expire_deadline:type_name -> google.protobuf.Timestamp
+	8,  // 5: posthaste.v1.Item.dead_deadline:type_name -> google.protobuf.Timestamp
+	8,  // 6: posthaste.v1.Item.created_at:type_name -> google.protobuf.Timestamp
+	8,  // 7: posthaste.v1.Item.updated_at:type_name -> google.protobuf.Timestamp
+	8,  // 8: posthaste.v1.Item.enqueue_at:type_name -> google.protobuf.Timestamp
+	7,  // 9: posthaste.v1.Item.headers:type_name -> posthaste.v1.Item.HeadersEntry
+	6,  // 10: posthaste.v1.Item.dead:type_name -> posthaste.v1.Dead
+	8,  // 11: posthaste.v1.Dead.at:type_name -> google.protobuf.Timestamp
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_posthaste_v1_storage_proto_init() }
@@ -552,14 +742,14 @@ func file_posthaste_v1_storage_proto_init() {
 	if File_posthaste_v1_storage_proto != nil {
 		return
 	}
-	file_posthaste_v1_storage_proto_msgTypes[2].OneofWrappers = []any{}
+	file_posthaste_v1_storage_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_posthaste_v1_storage_proto_rawDesc), len(file_posthaste_v1_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

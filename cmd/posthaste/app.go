@@ -40,6 +40,8 @@ type app struct {
 	schedule *scheduler.Scheduler
 	dispatch *dispatcher.Dispatcher
 	sender   *webhooks.Sender
+	// certificate is nil where the API speaks plain HTTP.
+	certificate *certificate
 	// connections bounds those to the API, grace is the time of pushes at the stop.
 	connections int
 	grace       time.Duration
@@ -65,17 +67,26 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 			err = errors.Join(err, a.stop())
 		}
 	}()
-	// First, so that a wrong address leaves no store behind.
-	if a.api, err = a.bind("--listen", c.listen); err != nil {
+	// First, so that a wrong address or certificate leaves no store behind.
+	if a.api, err = a.bind("--listen", c.listen, c.access.remote, c.access.why()); err != nil {
 		return nil, err
 	}
-	if a.admin, err = a.bind("--admin-listen", c.adminListen); err != nil {
+	if a.admin, err = a.bind("--admin-listen", c.adminListen, false, whyAdmin); err != nil {
 		return nil, err
+	}
+	if c.access.certFile != "" {
+		if a.certificate, err = openCertificate(c.access.certFile, c.access.keyFile, log); err != nil {
+			return nil, usagef("--tls-cert, --tls-key: %w", err)
+		}
 	}
 	if a.store, err = open(c, log); err != nil {
 		return nil, fmt.Errorf("open %s: %w", c.store, err)
 	}
 	a.cleanups.push("close the store", func(context.Context) error { return a.store.Close() })
+	rules, err := c.access.rules(a.store, c.stdout)
+	if err != nil {
+		return nil, err
+	}
 	guard := webhooks.NewGuard(webhooks.GuardOptions{
 		Allow: c.allow, HTTPSOnly: c.httpsOnly,
 		Own: []netip.AddrPort{addrPort(a.api), addrPort(a.admin)},
@@ -87,6 +98,7 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		Numbers:     storage.NewCollection[queue.NumberEntry](a.store, "number"),
 		Subscribers: known,
 		Limit:       known.limit,
+		Records:     recordsOf(a.store),
 		Logger:      log,
 	}))
 	if nodes, ok := a.store.(shared); ok {
@@ -114,7 +126,7 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		Node: hostname(), MaxPushes: c.limits.MaxPushes, Grace: graceOf(c.grace),
 	})
 	a.server = api.New(api.Options{
-		Broker: a.broker, Subscriptions: subs, Lane: a.lane,
+		Broker: a.broker, Subscriptions: subs, Lane: a.lane, Access: rules,
 		Durable: a.store.Durable(), Dev: c.dev, Version: version, Ready: a.checks, Logger: log,
 		Limits: c.limits.api(),
 	})
@@ -125,6 +137,9 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 // nothing new, then pushes, then requests, then batches, then the store.
 func (a *app) start() {
 	a.run("run batches dry", a.broker.Run)
+	if a.certificate != nil {
+		a.run("watch the certificate no more", a.certificate.Run)
+	}
 	a.serve()
 	a.cleanups.push("close idle connections to endpoints", func(context.Context) error {
 		a.sender.Close()
@@ -165,7 +180,12 @@ func (a *app) stop() error {
 }
 
 // url is where the API listens.
-func (a *app) url() string { return "http://" + a.api.Addr().String() }
+func (a *app) url() string {
+	if a.certificate != nil {
+		return "https://" + a.api.Addr().String()
+	}
+	return "http://" + a.api.Addr().String()
+}
 
 // run starts a part that works until its context ends, and waits for it at the stop.
 func (a *app) run(step string, part func(ctx context.Context) error) {
@@ -191,10 +211,13 @@ func (a *app) run(step string, part func(ctx context.Context) error) {
 // then consumers may settle, and /readyz says that this server is stopping.
 func (a *app) serve() {
 	failed := func(err error) { a.fail(fmt.Errorf("serve: %w", err)) }
-	fronts := []*front{
-		newFront(a.api, a.connections, a.server, a.log, failed),
-		newFront(a.admin, maxAdminConnections, a.server.Admin(), a.log, failed),
+	public := frontOptions{listener: a.api, connections: a.connections, handler: a.server, log: a.log, failed: failed}
+	if a.certificate != nil {
+		public.tls = a.certificate.config()
 	}
+	fronts := []*front{newFront(public), newFront(frontOptions{
+		listener: a.admin, connections: maxAdminConnections, handler: a.server.Admin(), log: a.log, failed: failed,
+	})}
 	a.cleanups.push("drain the API and admin listeners", func(ctx context.Context) error {
 		errs := make([]error, len(fronts))
 		var drained sync.WaitGroup
@@ -214,8 +237,9 @@ func (a *app) fail(err error) {
 	}
 }
 
-// bind takes an address, and gives it back at the stop.
-func (a *app) bind(flag, address string) (*net.TCPListener, error) {
+// bind takes an address, and gives it back at the stop. What a name stands for is known
+// only then.
+func (a *app) bind(flag, address string, remote bool, why string) (*net.TCPListener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
@@ -227,8 +251,8 @@ func (a *app) bind(flag, address string) (*net.TCPListener, error) {
 		return nil // the server on it has closed it
 	})
 	bound := l.(*net.TCPListener)
-	if !addrPort(bound).Addr().IsLoopback() {
-		return nil, usagef("%s %q: leads to %s, which is not a loopback address", flag, address, l.Addr())
+	if !remote && !addrPort(bound).Addr().IsLoopback() {
+		return nil, usagef("%s %q: refused, it leads to %s, which is not a loopback address, and %s", flag, address, l.Addr(), why)
 	}
 	return bound, nil
 }
@@ -242,6 +266,9 @@ func (a *app) checks() []api.Check {
 	checks := []api.Check{{Name: "store", Err: err}}
 	if files, ok := a.store.(interface{ Damage() error }); ok {
 		checks = append(checks, api.Check{Name: "files", Err: files.Damage(), Minor: true})
+	}
+	if a.certificate != nil {
+		checks = append(checks, api.Check{Name: "certificate", Err: a.certificate.Err(), Minor: true})
 	}
 	return checks
 }
@@ -260,6 +287,14 @@ func checkSecret(secret string) error {
 		return errors.New("want whsec_ and 24 to 64 bytes in padded standard base64, without a line break")
 	}
 	return nil
+}
+
+// recordsOf reads what the journal has of an item, newest first.
+func recordsOf(j storage.Journal) func(context.Context, queue.Namespace, queue.ID, int) ([]queue.Record, error) {
+	return func(ctx context.Context, ns queue.Namespace, id queue.ID, limit int) ([]queue.Record, error) {
+		page, err := j.Records(ctx, storage.RecordQuery{Namespace: ns, Item: id, Backward: true, Limit: limit})
+		return page.Records, err
+	}
 }
 
 // graceOf turns no grace into what the dispatcher takes for it.

@@ -87,7 +87,7 @@ func demoConfig(store string) (config, error) {
 			MaxWaiting: 1000, MaxPolls: 100, KeepRecords: time.Hour,
 		},
 	}
-	return c.config()
+	return c.config("")
 }
 
 // demo is one run against a server.

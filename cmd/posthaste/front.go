@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -41,24 +42,44 @@ type front struct {
 	closing bool
 }
 
-// newFront answers on l with h, at most so many connections at a time: what is beyond
-// waits to be accepted. Failed is told of an end that drain did not bring.
-func newFront(l net.Listener, connections int, h http.Handler, log *slog.Logger, failed func(error)) *front {
-	f := &front{log: log, ended: make(chan struct{}), silent: make(map[net.Conn]struct{})}
+// frontOptions are what a front is made of; all but tls must be set.
+type frontOptions struct {
+	listener net.Listener
+	handler  http.Handler
+	// connections are answered at a time; what is beyond waits to be accepted.
+	connections int
+	// tls, if not nil, has the certificate.
+	tls *tls.Config
+	log *slog.Logger
+	// failed is told of an end that drain did not bring.
+	failed func(error)
+}
+
+// newFront begins to answer.
+func newFront(o frontOptions) *front {
+	f := &front{log: o.log, ended: make(chan struct{}), silent: make(map[net.Conn]struct{})}
 	f.server = api.NewHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
 		defer f.requests.Add(-1)
-		h.ServeHTTP(w, r)
-	}), log)
+		o.handler.ServeHTTP(w, r)
+	}), o.log)
+	f.server.TLSConfig = o.tls
 	f.server.ConnState = f.note
 	f.server.RegisterOnShutdown(func() { time.AfterFunc(silentTime, f.closeSilent) })
 	go func() {
 		defer close(f.ended)
-		if err := f.server.Serve(netutil.LimitListener(l, connections)); !errors.Is(err, http.ErrServerClosed) {
-			failed(err)
+		if err := f.serve(netutil.LimitListener(o.listener, o.connections)); !errors.Is(err, http.ErrServerClosed) {
+			o.failed(err)
 		}
 	}()
 	return f
+}
+
+func (f *front) serve(l net.Listener) error {
+	if f.server.TLSConfig == nil {
+		return f.server.Serve(l)
+	}
+	return f.server.ServeTLS(l, "", "") // the files are the configuration's business
 }
 
 // note keeps silent up to date.

@@ -14,10 +14,10 @@ type limitFlags struct {
 	MaxItems        int           `default:"1000" env:"POSTHASTE_MAX_ITEMS" help:"Most items or receipts of one call."`
 	MaxPayload      byteSize      `default:"1MB" env:"POSTHASTE_MAX_PAYLOAD" help:"Largest payload of an item, 1MB at most."`
 	MaxCall         byteSize      `default:"5MB" env:"POSTHASTE_MAX_CALL" help:"Largest call that carries items, 256kB to 8MB."`
-	MaxBodyMemory   byteSize      `default:"256MiB" env:"POSTHASTE_MAX_BODY_MEMORY" help:"Most memory for the bodies of requests that are being read or worked on; beyond it calls are refused with 429."`
+	MaxBodyMemory   byteSize      `default:"256MiB" env:"POSTHASTE_MAX_BODY_MEMORY" help:"Most memory for the bodies of requests that are being read or worked on, twice --max-call at least; beyond it calls are refused with 429. A quarter of it is kept for calls that bring no items."`
 	MaxAnswerMemory byteSize      `default:"256MiB" env:"POSTHASTE_MAX_ANSWER_MEMORY" help:"Most memory for answers with items that clients have not read yet, 160MB at least; beyond it leases and lists are refused with 429."`
 	MaxConnections  int           `env:"POSTHASTE_MAX_CONNECTIONS" placeholder:"N" help:"Most connections to the API at one time; what is beyond them waits to be accepted. Default 10000, or half of the files that the process may open, whichever is less."`
-	MaxWaiting      int           `default:"10000" env:"POSTHASTE_MAX_WAITING" help:"Most calls of one kind that wait for the store; beyond it they are refused with 429."`
+	MaxWaiting      int           `default:"10000" env:"POSTHASTE_MAX_WAITING" help:"Most calls of one kind that wait for the store; beyond it they are refused with 429. One queue may have as many as there is still room for, which is half of them."`
 	MaxPolls        int           `default:"1000" env:"POSTHASTE_MAX_POLLS" help:"Most leases that wait for items on one queue; beyond it they are refused with 429."`
 	KeepRecords     time.Duration `default:"72h" env:"POSTHASTE_KEEP_RECORDS" help:"How long records of attempts and endings are kept."`
 }
@@ -54,8 +54,8 @@ func (l *limitFlags) check() error {
 		return usagef("--max-payload %d: want 1 to %d bytes", l.MaxPayload, maxPayload)
 	case l.MaxCall < minCall || l.MaxCall < l.MaxPayload || l.MaxCall > maxCall:
 		return usagef("--max-call %d: want %d bytes and --max-payload at least, %d at most", l.MaxCall, minCall, maxCall)
-	case l.MaxBodyMemory < l.MaxCall:
-		return usagef("--max-body-memory %d: want --max-call at least", l.MaxBodyMemory)
+	case l.MaxBodyMemory < 2*l.MaxCall:
+		return usagef("--max-body-memory %d: want twice --max-call at least", l.MaxBodyMemory)
 	case l.MaxAnswerMemory < minAnswers:
 		return usagef("--max-answer-memory %d: want %d at least", l.MaxAnswerMemory, minAnswers)
 	case l.MaxConnections < 0 || l.MaxConnections > 1_000_000:

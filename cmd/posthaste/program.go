@@ -40,6 +40,7 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the server."`
 	Demo    demoCommand    `cmd:"" help:"See a queue push, retry and bury: a server, an endpoint and a few items, for half a minute at most."`
 	Listen  listenCommand  `cmd:"" help:"Run an endpoint for development: it verifies signatures and prints what came."`
+	Key     keyCommand     `cmd:"" help:"Make a key for those who call a server."`
 	Migrate migrateCommand `cmd:"" help:"Bring the schema of a PostgreSQL database up to date, or tell where it stands."`
 	Version versionCommand `cmd:"" help:"Print the version, the commit and the Go release."`
 }
@@ -119,6 +120,8 @@ func parse(args []string, stdout, stderr io.Writer) (command, error) {
 		return &all.Migrate.Up, nil
 	case "status":
 		return &all.Migrate.Status, nil
+	case "new":
+		return &all.Key.New, nil
 	case "serve":
 		return &all.Serve, nil
 	case "demo":

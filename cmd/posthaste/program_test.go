@@ -21,7 +21,7 @@ func parseServe(t *testing.T, args ...string) (config, error) {
 	if err != nil {
 		return config{}, err
 	}
-	return command.(*serveCommand).config()
+	return command.(*serveCommand).config("")
 }
 
 func TestServe_Defaults(t *testing.T) {
@@ -31,6 +31,7 @@ func TestServe_Defaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config{
+		stdout: io.Discard,
 		listen: "127.0.0.1:2319", adminListen: "127.0.0.1:2320",
 		store: storeURL{kind: storeBadger, dir: "posthaste-data"}, limits: limitFlags{
 			MaxPushes: 1024, MaxItems: 1000, MaxPayload: 1e6, MaxCall: 5e6, MaxBodyMemory: 256 << 20, MaxAnswerMemory: 256 << 20,
@@ -100,6 +101,11 @@ func TestServe_RefusesWhatMakesNoSense(t *testing.T) {
 		{[]string{"--log-format", "xml"}, "log-format"},
 		{[]string{"--min-free-disk", "lots"}, "min-free-disk"},
 		{[]string{"--min-free-disk", "99999999TB"}, "min-free-disk"},
+		{[]string{"--root-key-file", "no/such/file"}, "--root-key-file"},
+		{[]string{"--tls-cert", "cert.pem"}, "want both or neither"},
+		{[]string{"--dev", "--listen", "0.0.0.0:2319", "--allow-plaintext"}, "whoever reaches it"},
+		{[]string{"--listen", "0.0.0.0:2319"}, "--allow-plaintext"},
+		{[]string{"--admin-listen", "0.0.0.0:2319", "--allow-plaintext"}, "--admin-listen"},
 		{[]string{"--no-such-flag"}, "no-such-flag"},
 	}
 	for _, tt := range tests {

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -16,10 +18,12 @@ import (
 
 // serveCommand is the server's configuration as people give it.
 type serveCommand struct {
-	Listen      string `default:"127.0.0.1:2319" env:"POSTHASTE_LISTEN" help:"Address of the API; loopback only."`
+	Listen      string `default:"127.0.0.1:2319" env:"POSTHASTE_LISTEN" help:"Address of the API. Others than this machine may reach it only with keys, and with TLS or --allow-plaintext."`
 	AdminListen string `default:"127.0.0.1:2320" env:"POSTHASTE_ADMIN_LISTEN" help:"Address of health checks and profiles; loopback only."`
 	Store       string `env:"POSTHASTE_STORE" placeholder:"URL" help:"Where items are kept: badger:///absolute/directory, badger:relative/directory, postgres://user:password@host/database, or memory: (gone when the process ends). Default badger:posthaste-data; with --dev memory:."`
-	Dev         bool   `env:"POSTHASTE_DEV" help:"For development: a memory store unless --store says otherwise, pushes to loopback addresses allowed, logs as text, errors indented and with the cause of what went wrong within."`
+	Dev         bool   `env:"POSTHASTE_DEV" help:"For development: a memory store unless --store says otherwise, no key needed unless one is given, pushes to loopback addresses allowed, logs as text, errors indented and with the cause of what went wrong within."`
+
+	accessFlags
 
 	EgressAllow     []string `env:"POSTHASTE_EGRESS_ALLOW" sep:"," placeholder:"CIDR[:PORT]" help:"Let pushes go to these private addresses, such as 10.0.0.0/8:8443. May be repeated. All public addresses are open, all others closed."`
 	EgressHTTPSOnly bool     `name:"egress-https-only" env:"POSTHASTE_EGRESS_HTTPS_ONLY" help:"Refuse endpoints that start with http://."`
@@ -49,10 +53,11 @@ const (
 
 // Run implements command: it serves until the context ends.
 func (c *serveCommand) Run(ctx context.Context, s streams) error {
-	config, err := c.config()
+	config, err := c.config(os.Getenv(rootKeyVariable))
 	if err != nil {
 		return err
 	}
+	config.stdout = s.stdout
 	defer paceCollector()()
 	if config.logFormat == logText {
 		return serve(ctx, config, newLogger(s.stderr, logText, config.logLevel))
@@ -69,14 +74,18 @@ func serve(ctx context.Context, c config, log *slog.Logger) error {
 		return err
 	}
 	a.start()
-	announce(log, "listening", "api", a.api.Addr().String(), "admin", a.admin.Addr().String(), "durable", a.store.Durable())
+	announce(log, "listening", "api", a.api.Addr().String(), "admin", a.admin.Addr().String(), "tls", a.certificate != nil,
+		"access", c.access.String(), "durable", a.store.Durable())
 	return a.wait(ctx)
 }
 
 // config is the server's configuration, judged.
 type config struct {
 	listen, adminListen string
-	store               storeURL
+	access              access
+	// stdout is where a key that was made is shown.
+	stdout io.Writer
+	store  storeURL
 	// dev says that people look at the log and at errors.
 	dev       bool
 	allow     []webhooks.AllowRule
@@ -94,21 +103,26 @@ type config struct {
 	migrate, hints bool
 }
 
-// config judges the flags; its errors are [usageError].
-func (c *serveCommand) config() (config, error) {
+// config judges the flags, and the keys of the environment; its errors are [usageError].
+func (c *serveCommand) config(rootKey string) (config, error) {
 	out := config{
 		listen: c.Listen, adminListen: c.AdminListen, dev: c.Dev,
 		httpsOnly: c.EgressHTTPSOnly, limits: c.limitFlags,
 		logFormat: c.LogFormat, logLevel: c.LogLevel, grace: c.Grace,
 		window: c.Window, minFreeDisk: uint64(c.MinFreeDisk), acceptDataLoss: c.AcceptDataLoss,
 		schema: c.Schema, migrate: c.Migrate, hints: c.Hints,
-	}
-	for _, l := range []struct{ flag, address string }{{"--listen", c.Listen}, {"--admin-listen", c.AdminListen}} {
-		if err := checkLoopback(l.flag, l.address); err != nil {
-			return config{}, err
-		}
+		stdout: io.Discard,
 	}
 	var err error
+	if out.access, err = c.judge(rootKey, c.Dev); err != nil {
+		return config{}, err
+	}
+	if err := checkListen("--listen", c.Listen, out.access.remote, out.access.why()); err != nil {
+		return config{}, err
+	}
+	if err := checkListen("--admin-listen", c.AdminListen, false, whyAdmin); err != nil {
+		return config{}, err
+	}
 	if out.store, err = parseStoreURL(orElse(c.Store, defaultStore(c.Dev))); err != nil {
 		return config{}, err
 	}
@@ -153,8 +167,12 @@ func defaultStore(dev bool) string {
 	return "badger:posthaste-data"
 }
 
-// checkLoopback refuses what others than this machine could reach.
-func checkLoopback(flag, address string) error {
+// whyAdmin says what keeps others than this machine from the admin listener.
+const whyAdmin = "profiles show what is in memory, to whoever asks, without a key"
+
+// checkListen refuses an address that others than this machine could reach, unless
+// they may.
+func checkListen(flag, address string, remote bool, why string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return usagef("%s %q: want host:port, such as 127.0.0.1:2319", flag, address)
@@ -162,15 +180,13 @@ func checkLoopback(flag, address string) error {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return usagef("%s %q: there is no port %q; want 0 to 65535, where 0 takes a free one", flag, address, port)
 	}
-	if host == "localhost" {
+	if remote || host == "localhost" {
 		return nil // what it resolves to is judged once it is bound
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() {
 		return nil
 	}
-	return usagef("%s %q: refused, it is not a loopback address: this release has no API keys, so whoever "+
-		"reaches it may read and delete every item. Listen on 127.0.0.1 or [::1], and put in front of it what "+
-		"knows who is calling, such as a reverse proxy on this machine", flag, address)
+	return usagef("%s %q: refused, it is not a loopback address, and %s", flag, address, why)
 }
 
 // byteSize is a count of bytes, written as 1048576, 512MB or 2GiB.

@@ -207,17 +207,17 @@ func TestB02_SeqGoesOnAboveWhatWasLost(t *testing.T) {
 	for range 20 {
 		last = produce(t, s)
 	}
-	found, err := s.Find(t.Context(), last)
+	found, err := s.Find(t.Context(), []queue.ID{last}, true)
 	if err != nil || len(found) != 1 {
 		t.Fatalf("find: %v, %v", found, err)
 	}
 	killed := copyDir(t, dir)
 	flipBit(t, logFile(t, killed), string(last[:]))
 	again := open(t, badger.Options{Dir: killed, AcceptDataLoss: true})
-	if found, _ := again.Find(t.Context(), last); len(found) != 0 {
+	if found, _ := again.Find(t.Context(), []queue.ID{last}, true); len(found) != 0 {
 		t.Fatal("the damage hit nothing, so the test shows nothing")
 	}
-	next, err := again.Find(t.Context(), produce(t, again))
+	next, err := again.Find(t.Context(), []queue.ID{produce(t, again)}, true)
 	if err != nil || len(next) != 1 {
 		t.Fatalf("find: %v, %v", next, err)
 	}

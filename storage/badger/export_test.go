@@ -36,7 +36,7 @@ func Break(t testing.TB, s *Store) {
 // not check.
 func Spoil(t testing.TB, s *Store, home queue.Number, id queue.ID) {
 	t.Helper()
-	found, err := s.Find(t.Context(), id)
+	found, err := s.Find(t.Context(), []queue.ID{id}, true)
 	if err != nil || len(found) != 1 {
 		t.Fatalf("find: %v, %v", found, err)
 	}

@@ -140,7 +140,7 @@ func (l ledger) judge(t *testing.T, s *badger.Store, before time.Time) judgement
 	t.Helper()
 	var j judgement
 	for id, f := range l {
-		found, err := s.Find(t.Context(), id)
+		found, err := s.Find(t.Context(), []queue.ID{id}, true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -189,7 +189,7 @@ func findAll(t *testing.T, s *badger.Store, ids map[queue.ID]string) {
 	t.Helper()
 	shown := 0
 	for id := range ids {
-		found, err := s.Find(t.Context(), id)
+		found, err := s.Find(t.Context(), []queue.ID{id}, true)
 		if err != nil {
 			t.Fatal(err)
 		}

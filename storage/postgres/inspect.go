@@ -10,26 +10,19 @@ import (
 	"github.com/posthaste-io/posthaste/queue"
 )
 
-var findSQL = `select ` + itemColumns("i", true) + ` from {s}.items i where i.id = $1`
-
-// Find implements [queue.Store].
-func (s *Store) Find(ctx context.Context, id queue.ID) ([]queue.Item, error) {
-	return s.find(ctx, findSQL, [16]byte(id))
-}
-
-// findAllSQL is by whether content is read.
-var findAllSQL = map[bool]string{
+// findSQL is by whether content is read.
+var findSQL = map[bool]string{
 	false: `select ` + itemColumns("i", false) + ` from {s}.items i where i.id = any($1)`,
 	true:  `select ` + itemColumns("i", true) + ` from {s}.items i where i.id = any($1)`,
 }
 
-// FindAll implements [queue.Store].
-func (s *Store) FindAll(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
+// Find implements [queue.Store].
+func (s *Store) Find(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
 	wanted := make([][16]byte, len(ids))
 	for i, id := range ids {
 		wanted[i] = id
 	}
-	items, err := s.find(ctx, findAllSQL[content], wanted)
+	items, err := s.find(ctx, findSQL[content], wanted)
 	if !content {
 		withoutContent(items)
 	}

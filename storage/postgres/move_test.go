@@ -139,7 +139,7 @@ func TestP09_NothingNeedsPreparedStatements(t *testing.T) {
 	if err != nil || statuses[0] != queue.Moved {
 		t.Errorf("move: got %v, %v", statuses, err)
 	}
-	if found, err := w.store.Find(t.Context(), moved.ID); err != nil || len(found) != 1 || found[0].Queue != target {
+	if found, err := w.store.Find(t.Context(), []queue.ID{moved.ID}, true); err != nil || len(found) != 1 || found[0].Queue != target {
 		t.Errorf("find: got %+v, %v, want it in the target", found, err)
 	}
 	if stats, err := w.store.Stats(t.Context(), []queue.Number{target}); err != nil || len(stats) != 1 {

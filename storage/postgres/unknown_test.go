@@ -111,7 +111,7 @@ func want[T comparable](got, want T) error {
 
 // isHeld compares a lease that was answered with the one in the database.
 func (w *world) isHeld(ctx context.Context, it queue.Item) error {
-	found, err := w.store.Find(ctx, it.ID)
+	found, err := w.store.Find(ctx, []queue.ID{it.ID}, true)
 	if err != nil {
 		return err
 	}
@@ -325,7 +325,7 @@ func TestP01_TheOutcomeIsUnknownWhileTheDatabaseIsGone(t *testing.T) {
 			t.Errorf("%s: got %v, want unavailable", verbs[i].name, err)
 		}
 	}
-	if _, err := w.store.Find(t.Context(), queue.NewID()); !errors.Is(err, queue.ErrUnavailable) {
+	if _, err := w.store.Find(t.Context(), []queue.ID{queue.NewID()}, true); !errors.Is(err, queue.ErrUnavailable) {
 		t.Errorf("find: got %v, want unavailable", err)
 	}
 	w.eventually("the loss is told", func() bool { return w.store.Reachable() != nil })
@@ -347,7 +347,7 @@ func TestP12_CallsEndInTimeWhereNothingAnswers(t *testing.T) {
 	w := setupWorldAt(t, proxy.URL(), true)
 	verbs := w.everyVerb()
 	verbs = append(verbs, verb{"find", func(ctx context.Context) error {
-		_, err := w.store.Find(ctx, queue.NewID())
+		_, err := w.store.Find(ctx, []queue.ID{queue.NewID()}, true)
 		return err
 	}})
 	proxy.Blackhole(true)

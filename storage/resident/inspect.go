@@ -46,12 +46,7 @@ func (s *Store) viewCold(place coldPlace, value []byte) (listed, error) {
 }
 
 // Find implements [queue.Store].
-func (s *Store) Find(ctx context.Context, id queue.ID) ([]queue.Item, error) {
-	return s.FindAll(ctx, []queue.ID{id}, true)
-}
-
-// FindAll implements [queue.Store].
-func (s *Store) FindAll(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
+func (s *Store) Find(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
 	var found []listed
 	for first := true; first || len(ids) > 0; first = false {
 		part := ids[:min(chunk, len(ids))]

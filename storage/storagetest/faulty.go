@@ -22,7 +22,6 @@ const (
 	Sweep          Verb = "sweep"
 	Tidy           Verb = "tidy"
 	Find           Verb = "find"
-	FindAll        Verb = "find all"
 	ListItems      Verb = "list items"
 	Move           Verb = "move"
 	Purge          Verb = "purge"

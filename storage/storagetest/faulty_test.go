@@ -22,7 +22,7 @@ func produceOne(ctx context.Context, s queue.Store) (queue.ID, error) {
 
 func exists(t *testing.T, s queue.Store, id queue.ID) bool {
 	t.Helper()
-	found, err := s.Find(t.Context(), id)
+	found, err := s.Find(t.Context(), []queue.ID{id}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +135,7 @@ func callAll(ctx context.Context, b storage.Backend) map[storagetest.Verb]error 
 	_, errs[storagetest.NextDue] = b.NextDue(ctx)
 	_, errs[storagetest.Sweep] = b.Sweep(ctx, queue.SweepRequest{Limit: 1})
 	_, errs[storagetest.Tidy] = b.Tidy(ctx, time.Hour)
-	_, errs[storagetest.Find] = b.Find(ctx, queue.ID{})
-	_, errs[storagetest.FindAll] = b.FindAll(ctx, nil, true)
+	_, errs[storagetest.Find] = b.Find(ctx, nil, true)
 	_, errs[storagetest.ListItems] = b.ListItems(ctx, queue.ListRequest{Limit: 1})
 	_, errs[storagetest.Move] = b.Move(ctx, nil)
 	_, errs[storagetest.Purge] = b.Purge(ctx, queue.PurgeRequest{Limit: 1})

@@ -44,13 +44,8 @@ func (f *Faulty) Tidy(ctx context.Context, keep time.Duration) (bool, error) {
 }
 
 // Find implements [queue.ColdStore].
-func (f *Faulty) Find(ctx context.Context, id queue.ID) ([]queue.Item, error) {
-	return through(ctx, f, Find, func() ([]queue.Item, error) { return f.Backend.Find(ctx, id) })
-}
-
-// FindAll implements [queue.ColdStore].
-func (f *Faulty) FindAll(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
-	return through(ctx, f, FindAll, func() ([]queue.Item, error) { return f.Backend.FindAll(ctx, ids, content) })
+func (f *Faulty) Find(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
+	return through(ctx, f, Find, func() ([]queue.Item, error) { return f.Backend.Find(ctx, ids, content) })
 }
 
 // ListItems implements [queue.ColdStore].

@@ -274,7 +274,7 @@ func (f *fixture) get(key queue.Key) queue.Item {
 
 func (f *fixture) find(id queue.ID) []queue.Item {
 	f.Helper()
-	found, err := f.store.Find(f.Context(), id)
+	found, err := f.store.Find(f.Context(), []queue.ID{id}, true)
 	if err != nil {
 		f.Fatalf("Find: %v", err)
 	}

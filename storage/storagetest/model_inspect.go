@@ -11,23 +11,7 @@ import (
 )
 
 // Find implements [queue.ColdStore].
-func (m *Model) Find(ctx context.Context, id queue.ID) ([]queue.Item, error) {
-	_, end, err := m.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	var found []queue.Item
-	for _, it := range m.items {
-		if it.ID == id {
-			found = append(found, cloneItem(it))
-		}
-	}
-	return found, nil
-}
-
-// FindAll implements [queue.ColdStore].
-func (m *Model) FindAll(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
+func (m *Model) Find(ctx context.Context, ids []queue.ID, content bool) ([]queue.Item, error) {
 	_, end, err := m.begin(ctx)
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func (c *comparison) checkItems() error {
 		}
 		id := pick(c.rng, items...).ID
 		err = c.both(func(_ int, b storage.Backend) (string, error) {
-			found, err := b.Find(c.ctx, id)
+			found, err := b.Find(c.ctx, []queue.ID{id}, true)
 			if err != nil {
 				return "", err
 			}

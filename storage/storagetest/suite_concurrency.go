@@ -228,7 +228,7 @@ var concurrencyCases = []testCase{
 				if _, err := f.store.Produce(ctx, []queue.ProduceGroup{{Items: items}}); err != nil {
 					return err
 				}
-				if _, err := f.store.Find(ctx, items[0].ID); err != nil {
+				if _, err := f.store.Find(ctx, []queue.ID{items[0].ID}, true); err != nil {
 					return err
 				}
 			}

@@ -90,7 +90,7 @@ var importCases = []testCase{
 			f.Error("the same item was taken once more")
 		}
 	}},
-	{"FindAll_FindsEveryCopyOfEach", func(f *fixture) {
+	{"Find_FindsEveryCopyOfEach", func(f *fixture) {
 		a, b := f.queue(), f.queue()
 		first := f.item(a)
 		first.Kind = "kind"
@@ -101,7 +101,7 @@ var importCases = []testCase{
 		last := f.produceAndLease(f.queue(), pull(1))
 		gone := f.ids.next(f.clock.Now())
 		for _, content := range []bool{false, true} {
-			found, err := f.store.FindAll(f.Context(), []queue.ID{last.ID, gone, first.ID}, content)
+			found, err := f.store.Find(f.Context(), []queue.ID{last.ID, gone, first.ID}, content)
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -119,18 +119,18 @@ var importCases = []testCase{
 			}
 		}
 	}},
-	{"FindAll_OfNothingIsNothing", func(f *fixture) {
+	{"Find_OfNothingIsNothing", func(f *fixture) {
 		f.fill(f.queue(), 1)
 		for _, ids := range [][]queue.ID{nil, {f.ids.next(f.clock.Now())}} {
-			if found, err := f.store.FindAll(f.Context(), ids, true); err != nil || len(found) != 0 {
+			if found, err := f.store.Find(f.Context(), ids, true); err != nil || len(found) != 0 {
 				f.Errorf("%d ids: got %d items, %v, want none", len(ids), len(found), err)
 			}
 		}
 	}},
-	{"FindAll_TakesManyAtATime", func(f *fixture) {
+	{"Find_TakesManyAtATime", func(f *fixture) {
 		q := f.queue()
 		ids := f.fill(q, 1500)
-		found, err := f.store.FindAll(f.Context(), ids, false)
+		found, err := f.store.Find(f.Context(), ids, false)
 		if err != nil {
 			f.Fatal(err)
 		}

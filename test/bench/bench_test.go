@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/posthaste-io/posthaste/api/v1"
 )
 
 // TestMain lets the test program be the sink, as the bench itself can be.
@@ -80,10 +84,15 @@ func TestRow_JudgesItsGoal(t *testing.T) {
 func TestClient_FindsReceiptsAndStamps(t *testing.T) {
 	t.Parallel()
 	c := &client{}
-	// 000000000000000000042, then other bytes.
-	const stamp = "MDAwMDAwMDAwMDAwMDAwMDAwMDQycHBw"
-	answer := `{"items":[{"id":"r1","receipt":"r1","bytes":"` + stamp + `"},{"bytes":"` + stamp + `","receipt":"r2"}]}`
-	if err := c.scan([]byte(answer)); err != nil {
+	payload := []byte("000000000000000000042ppp")
+	answer, err := proto.Marshal(&v1.LeaseReply{QueueName: "q", Partition: 7, Items: []*v1.Leased{
+		{Id: "r1", Receipt: "r1", Attempts: 1, Bytes: payload},
+		{Bytes: payload, Receipt: "r2", Headers: map[string]string{"a": "b"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.scan(answer); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.receipts) != 2 || string(c.receipts[0]) != "r1" || string(c.receipts[1]) != "r2" {
@@ -93,7 +102,7 @@ func TestClient_FindsReceiptsAndStamps(t *testing.T) {
 		t.Errorf("stamps: got %v", c.stamps)
 	}
 	c.receipts, c.stamps = nil, nil
-	if err := c.scan([]byte(answer[:len(answer)-30])); err == nil {
+	if err := c.scan(answer[:len(answer)-3]); err == nil {
 		t.Error("a cut answer was read without an error")
 	}
 }

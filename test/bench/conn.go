@@ -9,6 +9,8 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/posthaste-io/posthaste/apikeys"
 )
 
 // conn is an HTTP/1.1 client over one connection, for one goroutine. The load
@@ -40,13 +42,34 @@ var errBusy = errors.New("overloaded")
 // callTimeout bounds one call; no call of the plan takes longer than seconds.
 const callTimeout = 60 * time.Second
 
+// rootKey is what the servers of this run want from their callers.
+var rootKey = newRootKey()
+
+func newRootKey() string {
+	key, err := apikeys.New("bench")
+	if err != nil {
+		panic(err) // the word above is one that is taken
+	}
+	return key.Reveal()
+}
+
+// The encodings of calls.
+const (
+	jsonType     = "application/json"
+	protobufType = "application/protobuf"
+)
+
 // post sends one call and returns the body of a 200, good until the next call.
-func (c *conn) post(path string, body []byte) ([]byte, error) {
+func (c *conn) post(path, mediaType string, body []byte) ([]byte, error) {
 	b := append(c.out[:0], "POST "...)
 	b = append(b, path...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, c.host...)
-	b = append(b, "\r\nContent-Type: application/json\r\nContent-Length: "...)
+	b = append(b, "\r\nAuthorization: Bearer "...)
+	b = append(b, rootKey...)
+	b = append(b, "\r\nContent-Type: "...)
+	b = append(b, mediaType...)
+	b = append(b, "\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, int64(len(body)), 10)
 	b = append(b, "\r\n\r\n"...)
 	b = append(b, body...)

@@ -76,6 +76,7 @@ func (b *bench) start(ctx context.Context, on store) (*server, error) {
 	s.cmd = exec.Command(b.binary, append([]string{
 		"serve", "--listen", host, "--admin-listen", admin, "--egress-allow", "127.0.0.1/32",
 	}, flags...)...)
+	s.cmd.Env = append(os.Environ(), "POSTHASTE_ROOT_KEY="+rootKey)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", on.name, err)

@@ -2,20 +2,23 @@ package main
 
 import (
 	"bytes"
-	"encoding/base64"
 	"fmt"
 	"strconv"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // payloadSize is what the items of all rows hold, in bytes.
 const payloadSize = 200
 
 // stampSize is the head of a payload: the time of its produce in nanoseconds, in
-// decimal. 21 bytes are 28 characters of base64, so the head is encoded alone.
+// decimal.
 const stampSize = 21
 
-// client builds calls and reads answers on one connection, without allocating.
+// client builds calls and reads answers on one connection, in protobuf and without
+// allocating: the load shares its machine with the server, and peers are measured over
+// protobuf as well.
 type client struct {
 	*conn
 	request  []byte
@@ -29,34 +32,53 @@ func newClient(host string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := bytes.Repeat([]byte{'p'}, payloadSize)
-	return &client{conn: c, payload: base64.StdEncoding.AppendEncode(nil, raw)}, nil
+	return &client{conn: c, payload: bytes.Repeat([]byte{'p'}, payloadSize)}, nil
+}
+
+// The fields that calls have; see api/v1/queue.proto.
+const (
+	queueField       = protowire.Number(1)
+	itemsField       = protowire.Number(3)
+	payloadField     = protowire.Number(5)
+	batchField       = protowire.Number(2)
+	clientField      = protowire.Number(3)
+	waitField        = protowire.Number(4)
+	ttlField         = protowire.Number(20)
+	leasedField      = protowire.Number(3)
+	leasedPayload    = protowire.Number(7)
+	leasedReceipt    = protowire.Number(21)
+	completeReceipts = protowire.Number(20)
+)
+
+func appendText(b []byte, field protowire.Number, text string) []byte {
+	b = protowire.AppendTag(b, field, protowire.BytesType)
+	return protowire.AppendString(b, text)
+}
+
+func appendBytes(b []byte, field protowire.Number, value []byte) []byte {
+	b = protowire.AppendTag(b, field, protowire.BytesType)
+	return protowire.AppendBytes(b, value)
 }
 
 // produce puts n stamped items on a queue.
 func (c *client) produce(queueName string, n int) error {
-	var stamp [stampSize]byte
+	stamp := c.payload[:stampSize]
 	digits := strconv.AppendInt(nil, time.Now().UnixNano(), 10)
 	for i := range stamp {
 		stamp[i] = '0'
 	}
 	copy(stamp[stampSize-len(digits):], digits)
-	base64.StdEncoding.Encode(c.payload, stamp[:])
 
-	b := append(c.request[:0], `{"queue_name":"`...)
-	b = append(b, queueName...)
-	b = append(b, `","items":[`...)
-	for i := range n {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"bytes":"`...)
-		b = append(b, c.payload...)
-		b = append(b, `"}`...)
+	item := protowire.SizeTag(payloadField) + protowire.SizeBytes(payloadSize)
+	b := appendText(c.request[:0], queueField, queueName)
+	for range n {
+		b = protowire.AppendTag(b, itemsField, protowire.BytesType)
+		b = protowire.AppendVarint(b, uint64(item))
+		b = appendBytes(b, payloadField, c.payload)
 	}
-	c.request = append(b, "]}"...)
+	c.request = b
 	return c.patiently(func() error {
-		_, err := c.post("/v1/queue.produce", c.request)
+		_, err := c.post("/v1/queue.produce", protobufType, c.request)
 		return err
 	})
 }
@@ -64,20 +86,15 @@ func (c *client) produce(queueName string, n int) error {
 // lease asks for up to n items, waiting at most the given milliseconds. The
 // receipts and stamps are good until the next call.
 func (c *client) lease(queueName, clientID string, n, waitMS int, ttl string) error {
-	b := append(c.request[:0], `{"queue_name":"`...)
-	b = append(b, queueName...)
-	b = append(b, `","client_id":"`...)
-	b = append(b, clientID...)
-	b = append(b, `","batch_size":`...)
-	b = strconv.AppendInt(b, int64(n), 10)
-	b = append(b, `,"request_timeout":"`...)
-	b = strconv.AppendInt(b, int64(waitMS), 10)
-	b = append(b, `ms","lease_timeout":"`...)
-	b = append(b, ttl...)
-	c.request = append(b, `"}`...)
+	b := appendText(c.request[:0], queueField, queueName)
+	b = protowire.AppendTag(b, batchField, protowire.VarintType)
+	b = protowire.AppendVarint(b, uint64(n))
+	b = appendText(b, clientField, clientID)
+	b = appendText(b, waitField, strconv.Itoa(waitMS)+"ms")
+	c.request = appendText(b, ttlField, ttl)
 	c.receipts, c.stamps = c.receipts[:0], c.stamps[:0]
 	return c.patiently(func() error {
-		body, err := c.post("/v1/queue.lease", c.request)
+		body, err := c.post("/v1/queue.lease", protobufType, c.request)
 		if err != nil {
 			return err
 		}
@@ -85,45 +102,31 @@ func (c *client) lease(queueName, clientID string, n, waitMS int, ttl string) er
 	})
 }
 
-var (
-	receiptField = []byte(`"receipt":"`)
-	bytesField   = []byte(`"bytes":"`)
-)
-
-// scan finds the receipts and the stamps in a lease's answer. Neither contains
-// an escape.
+// scan finds the receipts and the stamps in a lease's answer.
 func (c *client) scan(body []byte) error {
-	for rest := body; ; {
-		_, after, found := bytes.Cut(rest, receiptField)
-		if !found {
-			break
+	err := eachBytes(body, func(field protowire.Number, item []byte) error {
+		if field != leasedField {
+			return nil
 		}
-		end := bytes.IndexByte(after, '"')
-		if end < 0 {
-			return fmt.Errorf("lease: an answer that is cut off: %.100q", after)
-		}
-		c.receipts = append(c.receipts, after[:end])
-		rest = after[end:]
-	}
-	for rest := body; ; {
-		_, after, found := bytes.Cut(rest, bytesField)
-		if !found {
-			break
-		}
-		var stamp [stampSize]byte
-		const encoded = stampSize / 3 * 4
-		if len(after) < encoded {
-			return fmt.Errorf("lease: an answer that is cut off: %.100q", after)
-		}
-		if _, err := base64.StdEncoding.Decode(stamp[:], after[:encoded]); err != nil {
-			return fmt.Errorf("lease: payload: %w", err)
-		}
-		at, err := strconv.ParseInt(string(stamp[:]), 10, 64)
-		if err != nil {
-			return fmt.Errorf("lease: payload: %w", err)
-		}
-		c.stamps = append(c.stamps, at)
-		rest = after[encoded:]
+		return eachBytes(item, func(field protowire.Number, value []byte) error {
+			switch field {
+			case leasedReceipt:
+				c.receipts = append(c.receipts, value)
+			case leasedPayload:
+				if len(value) < stampSize {
+					return fmt.Errorf("payload of %d bytes", len(value))
+				}
+				at, err := strconv.ParseInt(string(value[:stampSize]), 10, 64)
+				if err != nil {
+					return fmt.Errorf("payload: %w", err)
+				}
+				c.stamps = append(c.stamps, at)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("lease: %w", err)
 	}
 	if len(c.stamps) != len(c.receipts) {
 		return fmt.Errorf("lease: %d receipts with %d payloads", len(c.receipts), len(c.stamps))
@@ -131,29 +134,49 @@ func (c *client) scan(body []byte) error {
 	return nil
 }
 
+// eachBytes calls f for every field of a message that holds bytes, text or a message.
+func eachBytes(message []byte, f func(protowire.Number, []byte) error) error {
+	for len(message) > 0 {
+		field, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		message = message[n:]
+		if kind != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(field, kind, message); n < 0 {
+				return protowire.ParseError(n)
+			}
+			message = message[n:]
+			continue
+		}
+		value, n := protowire.ConsumeBytes(message)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		if err := f(field, value); err != nil {
+			return err
+		}
+		message = message[n:]
+	}
+	return nil
+}
+
 // complete settles everything that the last lease answered.
 func (c *client) complete(queueName string) error {
-	b := append(c.request[:0], `{"queue_name":"`...)
-	b = append(b, queueName...)
-	b = append(b, `","receipts":[`...)
-	for i, receipt := range c.receipts {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, '"')
-		b = append(b, receipt...)
-		b = append(b, '"')
+	b := appendText(c.request[:0], queueField, queueName)
+	for _, receipt := range c.receipts {
+		b = appendBytes(b, completeReceipts, receipt)
 	}
-	c.request = append(b, "]}"...)
+	c.request = b
 	return c.patiently(func() error {
-		_, err := c.post("/v1/queue.complete", c.request)
+		_, err := c.post("/v1/queue.complete", protobufType, c.request)
 		return err
 	})
 }
 
-// call makes any other call.
+// call makes any other call, in JSON.
 func (c *client) call(method, request string) error {
-	_, err := c.post("/v1/"+method, []byte(request))
+	_, err := c.post("/v1/"+method, jsonType, []byte(request))
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/posthaste-io/posthaste/test/harness"
 	"github.com/posthaste-io/posthaste/test/recorder"
 )
 
@@ -124,6 +125,7 @@ func (c *client) call(ctx context.Context, method string, request, reply any) (r
 		return recorder.Fail, fmt.Errorf("%s: %w", method, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+harness.Key)
 	res, err := c.http.Do(req)
 	if err != nil {
 		var dial *net.OpError

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/posthaste-io/posthaste/test/harness"
 )
 
 // object is a JSON object.
@@ -15,15 +17,17 @@ type object map[string]any
 
 // client speaks to one server.
 type client struct {
-	t    *testing.T
-	url  string
+	t   *testing.T
+	url string
+	// key is sent with every call, unless it is empty.
+	key  string
 	http *http.Client
 }
 
 func newClient(t *testing.T, url string) *client {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &client{t: t, url: url, http: &http.Client{Transport: transport, Timeout: 2 * patience}}
+	return &client{t: t, url: url, key: harness.Key, http: &http.Client{Transport: &documented{t, transport}, Timeout: 2 * patience}}
 }
 
 // answer is any reply, and what errors say.
@@ -47,6 +51,9 @@ func (c *client) post(path, contentType string, headers map[string]string, body 
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
+	}
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
 	}
 	for name, value := range headers {
 		req.Header.Set(name, value)

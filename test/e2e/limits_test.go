@@ -16,7 +16,7 @@ var smallest = []string{
 	"--max-pushes=1",
 	"--max-payload=2",
 	"--max-payload=2 --max-call=256kB",
-	"--max-payload=2 --max-call=256kB --max-body-memory=256kB",
+	"--max-payload=2 --max-call=256kB --max-body-memory=512kB",
 	"--max-answer-memory=160MB",
 	"--max-connections=1",
 	"--max-waiting=1",

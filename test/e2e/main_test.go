@@ -39,6 +39,10 @@ var loopback = []string{"--egress-allow", "127.0.0.0/8"}
 // TestScenarios runs all scenarios on one server a store, each on queues of its own.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
+	onEachStore(t, scenarios)
+}
+
+func onEachStore(t *testing.T, scenarios map[string]func(t *testing.T, e *env)) {
 	for _, store := range stores {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,6 +75,7 @@ var scenarios = map[string]func(t *testing.T, e *env){
 	"Pull_LongPollEndsWithTheItem":               pullLongPoll,
 	"Pull_EmptyQueueAnswersNothing":              pullEmpty,
 	"Pull_D02_StaleReceiptIsRefused":             pullStale,
+	"Pull_UnreadLeaseIsGivenBackAtOnce":          pullUnsent,
 	"Pull_P11_BytesArriveAsTheyWere":             pullBytes,
 	"Input_UnknownQueueIsNotFound":               inputUnknownQueue,
 	"Input_I03_FaultsNameTheirField":             inputFaults,

@@ -33,7 +33,10 @@ func TestReadme_WalkWorksAsPrinted(t *testing.T) {
 		t.Fatalf("the README has %d blocks to serve, %d to listen, %d to run", len(blocks["serve"]), len(blocks["listen"]), len(blocks["run"]))
 	}
 
-	server := harness.Start(t, harness.Options{Args: program(t, blocks["serve"][0], "serve")})
+	server := harness.Start(t, harness.Options{
+		Args: program(t, blocks["serve"][0], "serve"),
+		Env:  []string{"POSTHASTE_ROOT_KEY="}, // readers have none
+	})
 	args := append(program(t, blocks["listen"][0], "listen"), "--addr", "127.0.0.1:0")
 	endpoint := harness.Spawn(t, harness.Options{}, append([]string{"listen"}, args...)...)
 	listening := regexp.MustCompile(`listening on http://(\S+)`)

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/posthaste-io/posthaste/apikeys"
 )
 
 // Start and stop may take this long, also on a busy machine with a large store.
@@ -24,7 +27,8 @@ type Options struct {
 	Store string
 	// Args are further flags of serve. They win over what the harness sets.
 	Args []string
-	// Env is added to this process's environment.
+	// Env is added to this process's environment, in which [Key] is the root key unless
+	// POSTHASTE_ROOT_KEY says otherwise.
 	Env []string
 	// Dir is the working directory; empty is a new one that the test removes.
 	Dir string
@@ -32,7 +36,8 @@ type Options struct {
 
 // Server is a running process.
 type Server struct {
-	// URL and AdminURL are http://127.0.0.1:port, without a slash at the end.
+	// URL and AdminURL are http://127.0.0.1:port, without a slash at the end; with
+	// --tls-cert URL is https.
 	URL      string
 	AdminURL string
 	Pid      int
@@ -42,6 +47,18 @@ type Server struct {
 	stdout *output
 	stderr *output
 	ended  chan struct{}
+}
+
+// Key is what servers of a test want from their callers, as Authorization: Bearer. It is
+// another one in each process.
+var Key = newKey()
+
+func newKey() string {
+	key, err := apikeys.New("test")
+	if err != nil {
+		panic(err) // the word above is one that is taken
+	}
+	return key.Reveal()
 }
 
 // Start runs a server and returns when it listens. It is killed at the end of the
@@ -75,9 +92,15 @@ func (s *Server) findAddresses() bool {
 	lines := bufio.NewScanner(strings.NewReader(s.Log()))
 	lines.Buffer(nil, maxOutput)
 	for lines.Scan() {
-		var line struct{ Msg, API, Admin string }
+		var line struct {
+			Msg, API, Admin string
+			TLS             bool
+		}
 		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
 			s.URL, s.AdminURL = "http://"+line.API, "http://"+line.Admin
+			if line.TLS {
+				s.URL = "https://" + line.API
+			}
 			return true
 		}
 	}
@@ -108,7 +131,7 @@ func spawn(tb testing.TB, o Options, args []string) *Server {
 	s := &Server{tb: tb, stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{})}
 	s.cmd = exec.Command(Build(tb), args...)
 	s.cmd.Dir = dir
-	s.cmd.Env = append(os.Environ(), o.Env...)
+	s.cmd.Env = slices.Concat(os.Environ(), []string{"POSTHASTE_ROOT_KEY=" + Key}, o.Env)
 	s.cmd.Stdout, s.cmd.Stderr = s.stdout, s.stderr
 	if err := s.cmd.Start(); err != nil {
 		tb.Fatalf("start %v: %v", args, err)

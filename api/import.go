@@ -1,0 +1,91 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "github.com/posthaste-io/posthaste/api/v1"
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/webhooks"
+)
+
+func (s *Server) importRoutes() {
+	register(s, method[*v1.ItemsImportRequest, *v1.ItemsImportReply]{
+		name: "storage/items.import", bytes: s.limits.ItemCall,
+		noun: "queue", target: (*v1.ItemsImportRequest).GetQueueName,
+		do: s.importItems,
+	})
+}
+
+func (s *Server) importItems(ctx context.Context, c *call, q *v1.ItemsImportRequest) (*v1.ItemsImportReply, error) {
+	if err := checkPartition(q.GetPartition()); err != nil {
+		return nil, err
+	}
+	if err := s.checkCount("items", "items", len(q.GetItems())); err != nil {
+		return nil, err
+	}
+	c.items = len(q.GetItems())
+	items := make([]queue.ImportItem, c.items)
+	for i, it := range q.GetItems() {
+		if err := readImport(&items[i], i, it); err != nil {
+			return nil, err
+		}
+		items[i].Trace, items[i].Hop = c.trace, c.hop
+		// The answer repeats them. Now, since a refusal says that nothing was done.
+		if err := c.hold(&queue.Item{Content: items[i].Content}); err != nil {
+			return nil, err
+		}
+	}
+	kept, err := s.broker.Import(ctx, queue.ImportCall{Namespace: c.namespace, Queue: q.GetQueueName(), Items: items})
+	if err != nil {
+		return nil, err
+	}
+	p := &v1.ItemsImportReply{Items: make([]*v1.Item, len(kept))}
+	names := make(map[queue.Number]string)
+	// The store's clock may not be ours; near enough for the word of a state.
+	now := time.Now()
+	for i := range kept {
+		if p.Items[i], err = s.listedItem(ctx, &kept[i], now, names); err != nil {
+			return nil, fmt.Errorf("import: %w: the items are kept, but could not be shown: %v", queue.ErrUnknownOutcome, err)
+		}
+	}
+	return p, nil
+}
+
+// readImport takes what an import keeps of an item. What only a server can say of it
+// is not read, so that what storage/items.list answered can be sent as it is.
+func readImport(to *queue.ImportItem, i int, it *v1.Item) error {
+	to.Content = queue.Content{
+		SourceID: it.GetId(), Kind: it.GetKind(), Encoding: it.GetEncoding(), Reference: it.GetReference(),
+		Headers: it.GetHeaders(), Payload: it.GetPayload(),
+	}
+	if len(to.Headers) > 0 {
+		if err := webhooks.CheckHeaders(to.Headers); err != nil {
+			return queue.Invalid(entry("items", i, "headers"), "%v", err)
+		}
+	}
+	to.Attempts, to.MaxAttempts = it.GetAttempts(), it.GetMaxAttempts()
+
+	switch lease, due := it.GetLeaseDeadline(), it.GetEnqueueAt(); {
+	case it.GetIsLeased() && lease == nil:
+		return queue.Invalid(entry("items", i, "lease_deadline"), "is missing; a leased item is due at it")
+	case it.GetIsLeased():
+		to.DueAt, to.DueField = lease.AsTime(), "lease_deadline"
+	case lease != nil:
+		return queue.Invalid(entry("items", i, "lease_deadline"), "goes with is_leased")
+	case due != nil:
+		to.DueAt = due.AsTime()
+	}
+	expire, dead := it.GetExpireDeadline(), it.GetDeadDeadline()
+	if expire != nil && dead != nil && !expire.AsTime().Equal(dead.AsTime()) {
+		return queue.Invalid(entry("items", i, "dead_deadline"), "is another one than expire_deadline; they are the same instant here, so give one of them")
+	}
+	if expire == nil && dead != nil {
+		expire, to.ExpireField = dead, "dead_deadline"
+	}
+	if expire != nil {
+		to.ExpiresAt = expire.AsTime()
+	}
+	return nil
+}

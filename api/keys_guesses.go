@@ -1,0 +1,56 @@
+package api
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// guessBurst wrong keys of an address are answered at once, and then one each
+	// guessInterval.
+	guessBurst    = 20
+	guessInterval = 100 * time.Millisecond
+	// guessSlots bounds memory at 100 kB. Addresses that fall on one slot share their
+	// allowance, which costs those alone who send wrong keys.
+	guessSlots = 4096
+)
+
+// guesses counts wrong keys by address.
+type guesses struct {
+	// seed differs with each process, so that nobody can aim at the slot of another.
+	seed maphash.Seed
+
+	mu sync.Mutex
+	// used says until when a slot's allowance is spent.
+	used []time.Time
+}
+
+func newGuesses() guesses {
+	return guesses{seed: maphash.MakeSeed(), used: make([]time.Time, guessSlots)}
+}
+
+// take counts a wrong key. If it is one too many, it counts for nothing, and the answer
+// is how long the address has to wait.
+func (g *guesses) take(addr netip.Addr, now time.Time) (wait time.Duration) {
+	if addr.Is6() {
+		// Whoever has one address has a whole network of them.
+		if network, err := addr.WithZone("").Prefix(64); err == nil {
+			addr = network.Addr()
+		}
+	}
+	slot := maphash.Comparable(g.seed, addr) % guessSlots
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	used := g.used[slot]
+	if used.Before(now) {
+		used = now
+	}
+	used = used.Add(guessInterval)
+	if over := used.Sub(now) - guessBurst*guessInterval; over > 0 {
+		return over
+	}
+	g.used[slot] = used
+	return 0
+}

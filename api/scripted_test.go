@@ -1,0 +1,76 @@
+package api_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/posthaste-io/posthaste/api"
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+var _ api.Broker = (*broker)(nil)
+
+// The verbs of the scripted broker that end, bring and look for items.
+
+func (b *broker) Pause(_ context.Context, _ queue.Namespace, name string, what queue.Paused) (queue.Settings, error) {
+	if b.pause == nil {
+		return queue.Settings{}, queue.ErrNotFound
+	}
+	return queue.Settings{}, b.pause(name, what)
+}
+
+func (b *broker) Resume(_ context.Context, _ queue.Namespace, name string, what queue.Paused) (queue.Settings, error) {
+	if b.resume == nil {
+		return queue.Settings{}, queue.ErrNotFound
+	}
+	return queue.Settings{}, b.resume(name, what)
+}
+
+func (b *broker) Reload(_ context.Context, _ queue.Namespace, name string) error {
+	if b.reload == nil {
+		return queue.ErrNotFound
+	}
+	return b.reload(name)
+}
+
+func (b *broker) Clear(_ context.Context, call queue.ClearCall) (queue.Cancelled, error) {
+	if b.clear == nil {
+		return queue.Cancelled{}, queue.ErrNotFound
+	}
+	return b.clear(call)
+}
+
+func (b *broker) Cancel(_ context.Context, call queue.CancelCall) (queue.Cancelled, error) {
+	if b.cancel == nil {
+		return queue.Cancelled{}, queue.ErrNotFound
+	}
+	return b.cancel(call)
+}
+
+func (b *broker) Import(_ context.Context, call queue.ImportCall) ([]queue.Item, error) {
+	if b.imports == nil {
+		return nil, queue.ErrNotFound
+	}
+	return b.imports(call)
+}
+
+func (b *broker) Redrive(_ context.Context, call queue.RedriveCall) (queue.Redriven, error) {
+	if b.redrive == nil {
+		return queue.Redriven{}, queue.ErrNotFound
+	}
+	return b.redrive(call)
+}
+
+func (b *broker) Look(_ context.Context, _ queue.Namespace, id queue.ID, name string) ([]queue.ItemState, error) {
+	if b.look == nil {
+		return nil, queue.ErrNotFound
+	}
+	return b.look(id, name)
+}
+
+func (b *broker) Await(ctx context.Context, _ queue.Namespace, id queue.ID, name string, wait time.Duration) ([]queue.ItemState, error) {
+	if b.await == nil {
+		return nil, queue.ErrNotFound
+	}
+	return b.await(ctx, id, name, wait)
+}

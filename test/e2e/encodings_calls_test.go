@@ -1,0 +1,191 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "github.com/posthaste-io/posthaste/api/v1"
+)
+
+// encodingCall is one call that is made in each encoding.
+type encodingCall struct {
+	name, method string
+	// request makes the message, which may need something of earlier answers.
+	request func(*speaker) proto.Message
+	// reply is an empty one of the type that a success has.
+	reply  proto.Message
+	status int
+	// reads says that the call may be repeated, and answers the same.
+	reads bool
+	// then keeps what later calls need.
+	then func(*speaker, proto.Message)
+}
+
+// with is for a request that needs nothing of earlier answers.
+func with(m proto.Message) func(*speaker) proto.Message {
+	return func(*speaker) proto.Message { return m }
+}
+
+const nobody = "01890000-0000-7000-8000-000000000000"
+
+// someday is far ahead, and has all the digits that an instant can have here.
+var someday = timestamppb.New(time.Date(2031, 2, 3, 4, 5, 6, 789_123_000, time.UTC))
+
+// producedItems are eight that can be leased at once, the first of them with all that
+// an item can have, and two for later.
+func producedItems() *v1.ProduceRequest {
+	request := &v1.ProduceRequest{QueueName: "q", RequestTimeout: "30s", Items: []*v1.Produce{{
+		Encoding: "application/json", Kind: "order.created", Reference: "grün \u2028 \"x\" \\", Bytes: []byte("{\"a\":1}\x00\xff"),
+		IdempotencyKey: "k-1", Headers: map[string]string{"X-A": "1", "X-B": "two words"}, MaxAttempts: 3, ExpireTimeout: "48h",
+	}}}
+	for range 7 {
+		request.Items = append(request.Items, &v1.Produce{Utf8: "text <&> \u2029", Kind: "plain"})
+	}
+	request.Items = append(request.Items, &v1.Produce{Bytes: []byte{}, Delay: "1h"}, &v1.Produce{Utf8: "later", EnqueueAt: someday})
+	return request
+}
+
+// oneTooMany is a call over the limit.
+func oneTooMany() *v1.ProduceRequest {
+	request := &v1.ProduceRequest{QueueName: "q"}
+	for range 1001 {
+		request.Items = append(request.Items, new(v1.Produce))
+	}
+	return request
+}
+
+// encodingCalls are made from the top: every method at least once with success, and
+// each kind of refusal.
+var encodingCalls = []encodingCall{
+	{name: "create a queue", method: "queues.create", reply: new(v1.Reply), status: 200, request: with(&v1.QueueInfo{
+		QueueName: "q", LeaseTimeout: "1m30s", ExpireTimeout: "100h", MaxAttempts: 7, MaxRecoveries: 2, KeepEnded: "1h", Reference: new("mine"),
+	})},
+	{name: "create it again", method: "queues.create", reply: new(v1.Reply), status: 409, request: with(&v1.QueueInfo{QueueName: "q", MaxAttempts: 1})},
+	{name: "a name of the system", method: "queues.create", reply: new(v1.Reply), status: 400, request: with(&v1.QueueInfo{QueueName: "a~b"})},
+	{name: "no name", method: "queues.create", reply: new(v1.Reply), status: 400, request: with(new(v1.QueueInfo))},
+
+	{name: "produce", method: "queue.produce", reply: new(v1.ProduceReply), status: 200, request: with(producedItems()), then: func(s *speaker, m proto.Message) {
+		for _, it := range m.(*v1.ProduceReply).GetItems() {
+			s.ids = append(s.ids, it.GetItemId())
+		}
+	}},
+	{name: "produce it again", method: "queue.produce", reply: new(v1.ProduceReply), status: 200, reads: true, request: with(&v1.ProduceRequest{QueueName: "q", Items: producedItems().Items[:1]})},
+	{name: "another item of that key", method: "queue.produce", reply: new(v1.ProduceReply), status: 409, request: with(&v1.ProduceRequest{QueueName: "q", Items: []*v1.Produce{{IdempotencyKey: "k-1"}}})},
+	{name: "no such queue", method: "queue.produce", reply: new(v1.ProduceReply), status: 404, request: with(&v1.ProduceRequest{QueueName: "none", Items: []*v1.Produce{{}}})},
+	{name: "no items", method: "queue.produce", reply: new(v1.ProduceReply), status: 400, request: with(&v1.ProduceRequest{QueueName: "q"})},
+	{name: "too many items", method: "queue.produce", reply: new(v1.ProduceReply), status: 413, request: with(oneTooMany())},
+	{name: "a delay that is none", method: "queue.produce", reply: new(v1.ProduceReply), status: 400, request: with(&v1.ProduceRequest{QueueName: "q", Items: []*v1.Produce{{}, {Delay: "soon"}}})},
+	{name: "a kind with a NUL", method: "queue.produce", reply: new(v1.ProduceReply), status: 400, request: with(&v1.ProduceRequest{QueueName: "q", Items: []*v1.Produce{{Kind: "a\x00"}}})},
+	{name: "a timeout that is none", method: "queue.produce", reply: new(v1.ProduceReply), status: 400, request: with(&v1.ProduceRequest{QueueName: "q", RequestTimeout: "1", Items: []*v1.Produce{{}}})},
+	{name: "a header that is reserved", method: "queue.produce", reply: new(v1.ProduceReply), status: 400, request: with(&v1.ProduceRequest{QueueName: "q", Items: []*v1.Produce{{Headers: map[string]string{"Host": "x"}}}})},
+
+	{name: "count", method: "queue.stats", reply: new(v1.StatsReply), status: 200, reads: true, request: with(&v1.StatsRequest{QueueName: "q"})},
+	{name: "list", method: "storage/items.list", reply: new(v1.ItemsListReply), status: 200, reads: true, request: with(&v1.ItemsListRequest{QueueName: "q"})},
+	{name: "list a page", method: "storage/items.list", reply: new(v1.ItemsListReply), status: 200, request: with(&v1.ItemsListRequest{QueueName: "q", Limit: 1})},
+	{name: "list too much", method: "storage/items.list", reply: new(v1.ItemsListReply), status: 400, request: with(&v1.ItemsListRequest{QueueName: "q", Limit: -1})},
+	{name: "list what is scheduled", method: "storage/scheduled.list", reply: new(v1.ItemsListReply), status: 200, reads: true, request: with(&v1.ItemsListRequest{QueueName: "q"})},
+
+	{name: "lease", method: "queue.lease", reply: new(v1.LeaseReply), status: 200, request: with(&v1.LeaseRequest{QueueName: "q", BatchSize: 3, ClientId: "c", RequestTimeout: "10s", LeaseTimeout: "10m"}), then: keepReceipts},
+	{name: "lease text", method: "queue.lease", reply: new(v1.LeaseReply), status: 200, request: with(&v1.LeaseRequest{QueueName: "q", BatchSize: 2, MaxBytes: 1e6, Text: true}), then: keepReceipts},
+	{name: "lease too many", method: "queue.lease", reply: new(v1.LeaseReply), status: 400, request: with(&v1.LeaseRequest{QueueName: "q", BatchSize: -1})},
+	{name: "lease half a byte", method: "queue.lease", reply: new(v1.LeaseReply), status: 400, request: with(&v1.LeaseRequest{QueueName: "q", MaxBytes: 1.5})},
+	{name: "extend", method: "queue.extend", reply: new(v1.SettleReply), status: 200, request: func(s *speaker) proto.Message {
+		return &v1.ExtendRequest{QueueName: "q", Partition: new(int32), Receipts: s.receipts[:2], LeaseTimeout: "20m"}
+	}},
+	{name: "extend another partition's", method: "queue.extend", reply: new(v1.SettleReply), status: 400, request: func(s *speaker) proto.Message {
+		return &v1.ExtendRequest{Partition: new(int32(1)), Receipts: s.receipts[:1]}
+	}},
+	{name: "retry", method: "queue.retry", reply: new(v1.SettleReply), status: 200, request: func(s *speaker) proto.Message {
+		return &v1.RetryRequest{Items: []*v1.Retry{{Id: s.receipts[0], Delay: "1h", Reason: "not now"}}}
+	}},
+	{name: "release", method: "queue.release", reply: new(v1.SettleReply), status: 200, request: func(s *speaker) proto.Message {
+		return &v1.ReleaseRequest{Receipts: s.receipts[1:2], Delay: "1h"}
+	}},
+	{name: "bury", method: "queue.bury", reply: new(v1.SettleReply), status: 200, request: func(s *speaker) proto.Message {
+		return &v1.BuryRequest{Receipts: s.receipts[2:3], Reason: "no such customer"}
+	}},
+	{name: "complete with a result", method: "queue.complete", reply: new(v1.SettleReply), status: 200, request: func(s *speaker) proto.Message {
+		return &v1.CompleteRequest{Items: []*v1.Complete{{Receipt: s.receipts[3], Result: []byte("done \xff")}}}
+	}},
+	{name: "complete some that are", method: "queue.complete", reply: new(v1.SettleReply), status: 409, request: func(s *speaker) proto.Message {
+		return &v1.CompleteRequest{Receipts: []string{s.receipts[4], s.receipts[3], s.receipts[2]}}
+	}},
+	{name: "complete nonsense", method: "queue.complete", reply: new(v1.SettleReply), status: 400, request: with(&v1.CompleteRequest{Ids: []string{"nonsense"}})},
+	{name: "look at the dead", method: "storage/items.list", reply: new(v1.ItemsListReply), status: 200, reads: true, request: with(&v1.ItemsListRequest{QueueName: "q~dead"})},
+
+	{name: "where an item is", method: "items.info", reply: new(v1.ItemsInfoReply), status: 200, reads: true, request: func(s *speaker) proto.Message {
+		return &v1.ItemsInfoRequest{ItemId: s.ids[0], QueueName: "q"}
+	}},
+	{name: "where nothing is", method: "items.info", reply: new(v1.ItemsInfoReply), status: 404, request: with(&v1.ItemsInfoRequest{ItemId: nobody})},
+	{name: "wait for what has ended", method: "items.wait", reply: new(v1.ItemsInfoReply), status: 200, reads: true, request: func(s *speaker) proto.Message {
+		return &v1.ItemsWaitRequest{ItemId: s.ids[3], RequestTimeout: "10s"}
+	}},
+	{name: "cancel", method: "items.cancel", reply: new(v1.CountReply), status: 200, request: func(s *speaker) proto.Message {
+		return &v1.ItemsCancelRequest{ItemIds: []string{s.ids[8], nobody}, QueueName: "q"}
+	}},
+	{name: "cancel by a filter", method: "items.cancel", reply: new(v1.CountReply), status: 200, request: with(&v1.ItemsCancelRequest{Filter: &v1.ItemsFilter{QueueName: "q", Kind: "other", State: "ready", Before: someday}})},
+	{name: "cancel in a state that is none", method: "items.cancel", reply: new(v1.CountReply), status: 400, request: with(&v1.ItemsCancelRequest{Filter: &v1.ItemsFilter{QueueName: "q", State: "asleep"}})},
+
+	{name: "redrive, dry", method: "queue.redrive", reply: new(v1.RedriveReply), status: 200, reads: true, request: with(&v1.RedriveRequest{
+		QueueName: "q~dead", Filter: &v1.RedriveFilter{Kind: "plain", From: "q", Before: someday}, Limit: 10, DryRun: true,
+	})},
+	{name: "redrive", method: "queue.redrive", reply: new(v1.RedriveReply), status: 200, request: with(&v1.RedriveRequest{QueueName: "q~dead", Target: "q"})},
+	{name: "import", method: "storage/items.import", reply: new(v1.ItemsImportReply), status: 200, request: with(&v1.ItemsImportRequest{QueueName: "q", Items: []*v1.Item{
+		{Id: "from-elsewhere", Attempts: 2, Kind: "k", Payload: []byte("\xff"), Headers: map[string]string{"X-A": "1"}, EnqueueAt: someday},
+	}})},
+	{name: "import without an id", method: "storage/items.import", reply: new(v1.ItemsImportReply), status: 400, request: with(&v1.ItemsImportRequest{QueueName: "q", Items: []*v1.Item{{}}})},
+	{name: "delete items", method: "storage/items.delete", reply: new(v1.CountReply), status: 200, request: func(s *speaker) proto.Message {
+		return &v1.ItemsDeleteRequest{QueueName: "q", Ids: s.ids[9:10]}
+	}},
+	{name: "clear", method: "queue.clear", reply: new(v1.CountReply), status: 200, request: with(&v1.ClearRequest{QueueName: "q", Scheduled: true, Queue: true, Destructive: true})},
+	{name: "clear nothing", method: "queue.clear", reply: new(v1.CountReply), status: 400, request: with(&v1.ClearRequest{QueueName: "q"})},
+	{name: "lease from an empty queue", method: "queue.lease", reply: new(v1.LeaseReply), status: 200, request: with(&v1.LeaseRequest{QueueName: "q", RequestTimeout: "10ms"})},
+
+	{name: "pause", method: "queues.pause", reply: new(v1.Reply), status: 200, request: with(&v1.QueuesPauseRequest{QueueName: "q", What: "produce"})},
+	{name: "produce to what is paused", method: "queue.produce", reply: new(v1.ProduceReply), status: 409, request: with(&v1.ProduceRequest{QueueName: "q", Items: []*v1.Produce{{}}})},
+	{name: "settings of a paused queue", method: "queues.info", reply: new(v1.QueueInfo), status: 200, reads: true, request: with(&v1.QueuesInfoRequest{QueueName: "q"})},
+	{name: "resume", method: "queues.resume", reply: new(v1.Reply), status: 200, request: with(&v1.QueuesPauseRequest{QueueName: "q"})},
+	{name: "resume nonsense", method: "queues.resume", reply: new(v1.Reply), status: 400, request: with(&v1.QueuesPauseRequest{QueueName: "q", What: "sleep"})},
+	{name: "reload", method: "queue.reload", reply: new(v1.Reply), status: 200, request: with(&v1.ReloadRequest{QueueName: "q"})},
+	{name: "update", method: "queues.update", reply: new(v1.Reply), status: 200, request: with(&v1.QueueInfo{QueueName: "q", Reference: new(""), MaxAttempts: -1, LeaseTimeout: "1m"})},
+	{name: "update an older one", method: "queues.update", reply: new(v1.Reply), status: 409, request: with(&v1.QueueInfo{QueueName: "q", Revision: "1"})},
+	{name: "settings", method: "queues.info", reply: new(v1.QueueInfo), status: 200, reads: true, request: with(&v1.QueuesInfoRequest{QueueName: "q"})},
+	{name: "list queues", method: "queues.list", reply: new(v1.QueuesListReply), status: 200, reads: true, request: with(&v1.QueuesListRequest{Limit: 1})},
+	{name: "delete what is in use", method: "queues.delete", reply: new(v1.Reply), status: 409, request: with(&v1.QueuesDeleteRequest{QueueName: "q~dead"})},
+	{name: "delete", method: "queues.delete", reply: new(v1.Reply), status: 200, request: with(&v1.QueuesDeleteRequest{QueueName: "q", Force: true})},
+
+	{name: "subscribe", method: "subscriptions.create", reply: new(v1.Subscription), status: 200, request: with(&v1.Subscription{
+		Name: "s", QueueName: "pushed", Url: "https://example.com/in?key=1", Method: "PUT", Headers: map[string]string{"X-Key": "secret", "Accept": "x/y"},
+		Timeout: "10s", MaxInFlight: 3, Paused: true,
+		Retry: &v1.RetryPolicy{MaxAttempts: 5, Schedule: []string{"1s", "1m"}, GiveUpAfter: "24h", BuryOn: []int32{400, 422}},
+	})},
+	{name: "subscribe another queue", method: "subscriptions.create", reply: new(v1.Subscription), status: 200, request: with(&v1.Subscription{
+		Name: "t", QueueName: "grown", Url: "https://example.com/", Paused: true, Retry: &v1.RetryPolicy{MinBackoff: "2s", MaxBackoff: "1h", Multiplier: 1.5},
+	})},
+	{name: "subscribe without an address", method: "subscriptions.create", reply: new(v1.Subscription), status: 400, request: with(&v1.Subscription{Name: "s2", QueueName: "pushed2", Url: "http:///x"})},
+	{name: "change a subscription", method: "subscriptions.update", reply: new(v1.Subscription), status: 200, request: with(&v1.Subscription{
+		Name: "s", Timeout: "1m30s", Retry: &v1.RetryPolicy{BuryOn: []int32{410}},
+	})},
+	{name: "see a subscription", method: "subscriptions.info", reply: new(v1.Subscription), status: 200, reads: true, request: with(&v1.SubscriptionRequest{Name: "s"})},
+	{name: "see none", method: "subscriptions.info", reply: new(v1.Subscription), status: 404, request: with(&v1.SubscriptionRequest{Name: "none"})},
+	{name: "list subscriptions", method: "subscriptions.list", reply: new(v1.SubscriptionsListReply), status: 200, reads: true, request: with(new(v1.SubscriptionsListRequest))},
+	{name: "list subscriptions from nowhere", method: "subscriptions.list", reply: new(v1.SubscriptionsListReply), status: 400, request: with(&v1.SubscriptionsListRequest{Cursor: strings.Repeat("-", 3)})},
+	{name: "pause a subscription", method: "subscriptions.pause", reply: new(v1.Subscription), status: 200, request: with(&v1.SubscriptionRequest{Name: "s"})},
+	{name: "resume a subscription", method: "subscriptions.resume", reply: new(v1.Subscription), status: 200, request: with(&v1.SubscriptionRequest{Name: "s"})},
+	{name: "enable a subscription", method: "subscriptions.enable", reply: new(v1.Subscription), status: 200, request: with(&v1.SubscriptionRequest{Name: "s"})},
+	{name: "unsubscribe", method: "subscriptions.delete", reply: new(v1.Reply), status: 200, request: with(&v1.SubscriptionRequest{Name: "s"})},
+
+	{name: "a method of a later release", method: "topics.create", reply: new(v1.Reply), status: http.StatusBadRequest, request: with(new(v1.Reply))},
+	{name: "a method that there is not", method: "queue.guess", reply: new(v1.Reply), status: http.StatusNotFound, request: with(new(v1.Reply))},
+	{name: "a query", method: "queue.stats?a=b", reply: new(v1.Reply), status: http.StatusBadRequest, request: with(new(v1.Reply))},
+}
+
+func keepReceipts(s *speaker, m proto.Message) {
+	for _, it := range m.(*v1.LeaseReply).GetItems() {
+		s.receipts = append(s.receipts, it.GetReceipt())
+	}
+}
