@@ -1,9 +1,13 @@
 package e2e_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,6 +65,42 @@ func TestA04_AFirstStartPrintsTheOnlyKey(t *testing.T) {
 		if strings.Contains(log, secretOf(keys[0])) {
 			t.Errorf("the key is in the log:\n%s", log)
 		}
+	}
+}
+
+// What a server keeps of a key that it made is the id and a hash.
+func TestA01_NoFileOfTheStoreHoldsTheKey(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := harness.Start(t, harness.Options{Store: "badger:data", Dir: dir, Env: noKey})
+	var keys []string
+	eventually(t, "printed", func() bool {
+		keys = printedKey.FindAllString(server.Stdout(), -1)
+		return len(keys) > 0
+	})
+	id := strings.Split(keys[0], "_")[2]
+	server.Stop()
+	files, held := 0, false
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		held = held || bytes.Contains(content, []byte(id))
+		if bytes.Contains(content, []byte(secretOf(keys[0]))) {
+			t.Errorf("%s holds the key", entry.Name())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files == 0 || !held {
+		t.Errorf("found the key's id in none of %d files, so this looked in the wrong place", files)
 	}
 }
 
