@@ -135,6 +135,21 @@ func TestI07_NamesAreJudgedBeforeAnythingElse(t *testing.T) {
 	}
 }
 
+// Any character of a path may be escaped.
+func TestProduce_TakesEscapedPaths(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	var got string
+	e.broker.produce = func(call queue.ProduceCall) ([]queue.Produced, error) {
+		got = call.Queue
+		return accept(call)
+	}
+	e.do(request("/v1/produce/%6Frders%7Edead", nil)).want(201, "ok")
+	if got != "orders~dead" {
+		t.Errorf("got %q, want orders~dead", got)
+	}
+}
+
 func TestI08_PagesAreBounded(t *testing.T) {
 	t.Parallel()
 	e := setup(t)

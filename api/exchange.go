@@ -26,6 +26,9 @@ const answerTimeout = 30 * time.Second
 const (
 	maxDiscard     = 32 << 20
 	discardTimeout = 2 * time.Second
+	// maxDiscards is how many refused bodies are read at one time. Beyond it they are cut
+	// off: whoever sends so many at once does not look for the answers.
+	maxDiscards = 256
 	// smallBody is what the HTTP server itself reads of a body before it answers, so
 	// that the connection can be used again.
 	smallBody = 256 << 10
@@ -180,6 +183,11 @@ func (x *exchange) discard() {
 	if x.r.Header.Get("Expect") != "" {
 		return // they ask first, and have their answer
 	}
+	if x.s.discards.Add(1) > maxDiscards {
+		x.s.discards.Add(-1)
+		return
+	}
+	defer x.s.discards.Add(-1)
 	// Not every reader has deadlines; those without one are tests.
 	_ = x.control.SetReadDeadline(time.Now().Add(discardTimeout))
 	// How it ends does not matter: the connection is closed after it.

@@ -237,3 +237,13 @@ func TestCall_PagesMayCallWithAKey(t *testing.T) {
 		"Authorization", "Bearer "+key.Reveal())).want(201, "ok")
 	e.do(request("/v1/produce/q", nil, "Origin", "https://evil.example")).want(401, "unauthenticated")
 }
+
+// A key in the wrong place is not written down either.
+func TestA11_AStrangersPathIsNotInTheLog(t *testing.T) {
+	t.Parallel()
+	e, key := keyed(t)
+	e.do(request("/v1/produce/"+key.Reveal(), strings.NewReader("x"))).want(401, "unauthenticated")
+	if log := e.log.String(); log == "" || strings.Contains(log, key.Reveal()) {
+		t.Errorf("the log holds the path, or nothing: %s", log)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -123,12 +124,16 @@ func (x *exchange) produceRaw() {
 
 func (x *exchange) serveRaw() error {
 	s := x.s
-	x.noun, x.name = "queue", chi.URLParam(x.r, "queue")
 	// The Content-Type is the item's, and says nothing about what its producer reads.
 	x.codec = replyCodec(x.r.Header.Values("Accept"), messageJSON)
 	principal, err := x.admit()
 	if err != nil {
 		return err
+	}
+	// Only now, for it goes into the log: a stranger's path may hold anything, also a key.
+	x.noun = "queue"
+	if x.name, err = url.PathUnescape(chi.URLParam(x.r, "queue")); err != nil {
+		return queue.Invalid("queue", "%v", err)
 	}
 	if err := queue.CheckReference("queue", x.name); err != nil {
 		return err

@@ -94,6 +94,8 @@ type Server struct {
 	keyless sync.Once
 
 	draining atomic.Bool
+	// discards counts refused bodies that are being read.
+	discards atomic.Int64
 }
 
 // New returns a server.
@@ -178,7 +180,11 @@ func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 		ReadTimeout:    30 * time.Second,
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 32 << 10,
-		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: 100},
+		// What a connection may send before somebody reads it is a part of each stream's
+		// body, lest a hundred streams hold as many whole ones.
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 100, MaxReceiveBufferPerStream: 128 << 10, MaxReceiveBufferPerConnection: 512 << 10,
+		},
 		// OPTIONS * is answered like any other unknown path.
 		DisableGeneralOptionsHandler: true,
 		// What clients do wrong on the line is nothing that an operator must act on.

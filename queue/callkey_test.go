@@ -53,6 +53,26 @@ func TestProduce_RepeatOfACallWithAKeyInsertsNothing(t *testing.T) {
 	})
 }
 
+// Items with keys of their own are part of the call, whatever their places.
+func TestProduce_ACallWithItsItemsInAnotherOrderIsAnotherCall(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		own, other := items(2)[0], items(2)[1]
+		own.IdempotencyKey = "k"
+		call := queue.ProduceCall{Namespace: ns, Queue: "orders", Key: "call", Items: []queue.ProduceItem{own, other}}
+		if _, err := f.Produce(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		call.Items = []queue.ProduceItem{other, own}
+		if _, err := f.Produce(t.Context(), call); !errors.Is(err, queue.ErrMismatch) {
+			t.Errorf("got %v, want ErrMismatch", err)
+		}
+		if n := f.total(t, "orders"); n != 2 {
+			t.Errorf("%d items, want 2", n)
+		}
+	})
+}
+
 func TestProduce_AnotherCallWithTheKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {

@@ -117,12 +117,23 @@ func checkCancel(call *CancelCall) error {
 func (b *Broker) cancelNamed(ctx context.Context, call *CancelCall, q *knownQueue) (done Cancelled, err error) {
 	ids := distinct(call.IDs)
 	done.More, err = inPages(ctx, func() (more bool, err error) {
-		var keys []Key
 		page := ids[:min(len(ids), findPage)]
 		ids = ids[len(page):]
+		missing, err := b.cancelPage(ctx, call, q, page, &done)
+		done.NotFound = append(done.NotFound, missing...)
+		return len(ids) > 0, err
+	})
+	return done, err
+}
+
+// cancelPage ends the copies of some items, and returns those of the ids that have none.
+// What moves to another queue between the look and the end of it is looked for again.
+func (b *Broker) cancelPage(ctx context.Context, call *CancelCall, q *knownQueue, page []ID, done *Cancelled) (missing []ID, err error) {
+	for first := true; len(page) > 0; first = false {
+		var keys []Key
 		copies, err := b.copies(ctx, call.Namespace, page, q)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		there := make(map[ID]bool, len(page))
 		for i := range copies {
@@ -130,15 +141,21 @@ func (b *Broker) cancelNamed(ctx context.Context, call *CancelCall, q *knownQueu
 			there[copies[i].ID] = true
 		}
 		for _, id := range page {
-			if !there[id] {
-				done.NotFound = append(done.NotFound, id)
+			if first && !there[id] {
+				missing = append(missing, id)
 			}
 		}
 		n, err := b.purgeKeys(ctx, keys)
 		done.Count += n
-		return len(ids) > 0, err
-	})
-	return done, err
+		if err != nil || n == len(keys) {
+			return missing, err
+		}
+		page = page[:0:0]
+		for id := range there {
+			page = append(page, id)
+		}
+	}
+	return missing, nil
 }
 
 func distinct(ids []ID) []ID {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/storage"
+	"github.com/posthaste-io/posthaste/storage/storagetest"
 )
 
 // inEveryState makes one item in each state but behind, and returns them by it.
@@ -204,6 +205,29 @@ func TestA05_CancelByIdStaysInItsNamespace(t *testing.T) {
 		}
 		if f.total(t, "orders") != 1 || f.total(t, "orders~dead") != 0 {
 			t.Error("others were cancelled, or not all that were named")
+		}
+	})
+}
+
+// An item that moves between the look at it and its end is looked for again.
+func TestCancel_FindsWhatMovesMeanwhile(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		id := f.bury(t, "orders", "", items(1)...)[0]
+		open := f.store.Block(storagetest.Purge)
+		cancelled := start(func() (queue.Cancelled, error) {
+			return f.Cancel(t.Context(), queue.CancelCall{Namespace: ns, IDs: []queue.ID{id}})
+		})
+		if !isPending(cancelled) {
+			t.Fatal("cancelled without the store")
+		}
+		f.wantRedriven(t, redriveCall("orders~dead"), queue.Redriven{Moved: 1})
+		open()
+		if a := <-cancelled; a.err != nil || a.value.Count != 1 || len(a.value.NotFound) != 0 {
+			t.Errorf("got %+v, want the item ended", a)
+		}
+		if n := f.total(t, "orders"); n != 0 {
+			t.Errorf("%d items live on", n)
 		}
 	})
 }

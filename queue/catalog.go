@@ -193,7 +193,11 @@ func (c *catalog) set(s Settings, revision uint64) *knownQueue {
 		c.byNumber[s.Number] = q
 		return q
 	}
-	before := q.latest.Swap(read)
+	before := q.latest.Load()
+	if before.revision > revision {
+		return q // read before what is known, and answered after it
+	}
+	q.latest.Store(read)
 	if before.Paused.Has(PausedLease) != s.Paused.Has(PausedLease) {
 		c.pauseChanged(q)
 	}

@@ -39,13 +39,15 @@ func hashOf(it *ProduceItem) [32]byte {
 	return sum
 }
 
-// hashInCall is hashOf for an item under the key of its call, which has so many items:
-// a call that lost one or gained one is another call.
-func hashInCall(it *ProduceItem, items int) [32]byte {
-	sum := hashOf(it)
+// hashOfCall digests all items of a call, in order, with the keys that they have: under
+// the key of the call they are one, and a call that lost an item is another call.
+func hashOfCall(call *ProduceCall) (sum [32]byte) {
 	d := digest{h: sha256.New()}
-	d.bytes(sum[:])
-	d.number(uint64(items))
+	for i := range call.Items {
+		one := hashOf(&call.Items[i])
+		d.bytes(one[:])
+		d.text(call.Items[i].IdempotencyKey)
+	}
 	d.h.Sum(sum[:0])
 	return sum
 }

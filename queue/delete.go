@@ -85,7 +85,7 @@ func (b *Broker) remove(ctx context.Context, s *Settings, revision uint64, force
 		return err
 	}
 	// First, so that the rest is found if we end in the middle.
-	if err := b.linger(ctx, s.Number); err != nil {
+	if err := b.linger(ctx, s, force); err != nil {
 		return err
 	}
 	return b.opts.Queues.Delete(ctx, s.Namespace, s.Name, revision)
@@ -137,13 +137,19 @@ func (b *Broker) detach(ctx context.Context, s *Settings, named []Versioned[Sett
 	return nil
 }
 
-// linger has the tidying look at a number after a while.
-func (b *Broker) linger(ctx context.Context, n Number) error {
-	entry, revision, err := b.opts.Numbers.Get(ctx, n.Namespace(), numberName(n))
+// linger has the tidying look at the number of a queue after a while. What is there
+// then of an empty one that was deleted without force came from a node that did not know
+// yet, and is put back.
+func (b *Broker) linger(ctx context.Context, s *Settings, force bool) error {
+	ns, name := s.Namespace, numberName(s.Number)
+	entry, revision, err := b.opts.Numbers.Get(ctx, ns, name)
 	if err != nil {
 		return err
 	}
-	_, err = b.opts.Numbers.Put(ctx, n.Namespace(), numberName(n), entry, revision, stamp().Add(lingerAfterDelete))
+	if entry.Deleted = nil; !force {
+		entry.Deleted = s
+	}
+	_, err = b.opts.Numbers.Put(ctx, ns, name, entry, revision, stamp().Add(lingerAfterDelete))
 	return err
 }
 
@@ -184,8 +190,13 @@ func (b *Broker) endNumber(ctx context.Context, e *Versioned[NumberEntry]) error
 	}
 	if err == nil && s.Number == e.Value.Number {
 		// The deletion was not carried through.
-		_, err := b.opts.Numbers.Put(ctx, e.Namespace, e.Name, e.Value, e.Revision, time.Time{})
-		return ignoreOvertaken(err)
+		e.Value.Deleted = nil
+		return b.keepNumber(ctx, e, time.Time{})
+	}
+	if e.Value.Deleted != nil {
+		if rescued, err := b.rescue(ctx, e, s); rescued || err != nil {
+			return err
+		}
 	}
 	if err := b.purge(ctx, e.Value.Number); err != nil {
 		return err

@@ -11,11 +11,15 @@ import (
 	"github.com/google/uuid"
 )
 
+// maxImportedAttempts leaves room to count on.
+const maxImportedAttempts = 1_000_000
+
 // Import puts items on a queue that were elsewhere before, with the budget that they
 // used up and with their deadlines, and returns when they are kept. All of the call's,
 // or none. One that is over its limits already is kept, and buried when its turn comes.
 //
-// An item whose source id lives in the queue is ignored, within a call too: a repeat is
+// An item whose source id lives in the queue, or was buried from it and lives in its
+// dead-letter queue, is ignored, within a call too: a repeat is
 // harmless until the first one has ended. The answer has the call's order, and for what
 // was ignored the item that lives. What ended meanwhile is answered as it was given.
 //
@@ -35,7 +39,16 @@ func (b *Broker) Import(ctx context.Context, call ImportCall) ([]Item, error) {
 		return nil, err
 	}
 	items := importedItems(&call, q)
-	if _, err := b.admit(ctx, q, items, size); err != nil {
+	fresh, err := b.withoutBuried(ctx, items)
+	switch {
+	case err != nil:
+		q.leaveOpen()
+	case len(fresh) == 0:
+		q.leaveOpen()
+	default:
+		_, err = b.admit(ctx, q, fresh, size)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("import to %s: %w", call.Queue, err)
 	}
 	kept, err := b.readBack(ctx, items)
@@ -74,8 +87,8 @@ func (b *Broker) checkImported(it *ImportItem) error {
 	switch {
 	case it.SourceID == "":
 		return Invalid("id", "is missing; want the id that the item had, so that a repeat is harmless")
-	case it.Attempts < 0:
-		return Invalid("attempts", "is %d; want 0 or more", it.Attempts)
+	case it.Attempts < 0 || it.Attempts > maxImportedAttempts:
+		return Invalid("attempts", "is %d; want 0 to %d", it.Attempts, maxImportedAttempts)
 	case it.MaxAttempts < -1:
 		return Invalid("max_attempts", "is %d; want -1 for no limit, 0 for the queue's, or more", it.MaxAttempts)
 	case it.ExpiresAt.IsZero():
@@ -125,23 +138,47 @@ func importedID(q Number, sourceID string) ID {
 	return id
 }
 
-// readBack returns items as the store has them, in order.
-func (b *Broker) readBack(ctx context.Context, items []NewItem) ([]Item, error) {
-	ids := make([]ID, 0, len(items))
-	wanted := make(map[ID]bool, len(items))
+// withoutBuried leaves out items that live in a dead-letter queue: were a second one of
+// them buried as well, it would take the place of the first.
+func (b *Broker) withoutBuried(ctx context.Context, items []NewItem) (fresh []NewItem, err error) {
+	found, err := b.store.Find(ctx, idsOf(items), false)
+	if err != nil {
+		return nil, fmt.Errorf("find items: %w", err)
+	}
+	buried := map[ID]bool{}
+	for i := range found {
+		buried[found[i].ID] = buried[found[i].ID] || found[i].Queue != found[i].Home
+	}
 	for i := range items {
-		if id := items[i].ID; !wanted[id] {
-			wanted[id] = true
-			ids = append(ids, id)
+		if !buried[items[i].ID] {
+			fresh = append(fresh, items[i])
 		}
 	}
-	found, err := b.store.Find(ctx, ids, true)
+	return fresh, nil
+}
+
+// idsOf returns the ids of items, each once.
+func idsOf(items []NewItem) []ID {
+	ids := make([]ID, len(items))
+	for i := range items {
+		ids[i] = items[i].ID
+	}
+	return distinct(ids)
+}
+
+// readBack returns items as the store has them, in order.
+func (b *Broker) readBack(ctx context.Context, items []NewItem) ([]Item, error) {
+	found, err := b.store.Find(ctx, idsOf(items), true)
 	if err != nil {
 		return nil, err
 	}
 	living := make(map[Key]*Item, len(found))
+	buried := map[ID]*Item{}
 	for i := range found {
 		living[found[i].Key] = &found[i]
+		if found[i].Queue != found[i].Home {
+			buried[found[i].ID] = &found[i]
+		}
 	}
 	kept := make([]Item, len(items))
 	for i := range items {
@@ -149,6 +186,10 @@ func (b *Broker) readBack(ctx context.Context, items []NewItem) ([]Item, error) 
 		key := Key{ID: it.ID, Queue: it.Queue, Home: it.Queue}
 		if alive := living[key]; alive != nil {
 			kept[i] = *alive
+			continue
+		}
+		if first := buried[it.ID]; first != nil {
+			kept[i] = *first
 			continue
 		}
 		kept[i] = Item{

@@ -3,8 +3,10 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
@@ -254,7 +256,7 @@ func TestImport_WakesWhoWaits(t *testing.T) {
 func TestImport_WhatCannotBeReadBackIsOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
-		f.store.FailBefore(storagetest.Find, 1, queue.ErrUnavailable)
+		f.store.FailBefore(storagetest.Find, 2, queue.ErrUnavailable) // the first looks for what is buried
 		call := queue.ImportCall{Namespace: ns, Queue: "orders", Items: []queue.ImportItem{sourced("a")}}
 		_, err := f.Import(t.Context(), call)
 		if !errors.Is(err, queue.ErrUnknownOutcome) || errors.Is(err, queue.ErrUnavailable) {
@@ -274,12 +276,16 @@ func TestImport_WhatCannotBeReadBackIsOfUnknownOutcome(t *testing.T) {
 func TestImport_AnswersWhatEndedMeanwhile(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
-		open := f.store.Block(storagetest.Find)
+		produce := f.store.Block(storagetest.Produce)
 		given := sourced("a")
 		given.Attempts = 2
 		answered := start(func() ([]queue.Item, error) {
 			return f.Import(context.Background(), queue.ImportCall{Namespace: ns, Queue: "orders", Items: []queue.ImportItem{given}})
 		})
+		synctest.Wait()
+		open := f.store.Block(storagetest.Find)
+		produce()
+		synctest.Wait()
 		leased := f.leaseOne(t, "orders")
 		f.settle(t, entry(leased, queue.Complete))
 		open()
@@ -290,5 +296,34 @@ func TestImport_AnswersWhatEndedMeanwhile(t *testing.T) {
 		if it := got.value[0]; it.Key != leased.Key || it.SourceID != "a" || string(it.Payload) != "a" || it.Attempts != 2 {
 			t.Errorf("got %+v, want it as it was given", it)
 		}
+	})
+}
+
+// Buried, it lives on: another one, were it buried too, would take its place.
+func TestImport_IgnoresWhatWasBuried(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.imports(t, "orders", sourced("a"))
+		f.settle(t, entry(f.leaseOne(t, "orders"), queue.Bury))
+		second := sourced("a")
+		second.Payload = []byte("second")
+		kept := f.imports(t, "orders", second, sourced("b"))
+		if kept[0].Dead == nil || string(kept[0].Payload) != "a" || kept[1].Dead != nil {
+			t.Errorf("got %+v, want the buried one, and a new one", kept)
+		}
+		if n, dead := f.total(t, "orders"), f.total(t, "orders~dead"); n != 1 || dead != 1 {
+			t.Errorf("%d items and %d buried ones, want one each", n, dead)
+		}
+		f.imports(t, "orders", sourced("a")) // alone
+	})
+}
+
+func TestImport_BoundsTheAttempts(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		it := sourced("a")
+		it.Attempts, it.MaxAttempts = math.MaxInt32, -1
+		_, err := f.Import(t.Context(), queue.ImportCall{Namespace: ns, Queue: "orders", Items: []queue.ImportItem{it}})
+		wantInvalid(t, err, "items[0].attempts")
 	})
 }

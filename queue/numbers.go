@@ -39,6 +39,9 @@ type NumberDocs interface {
 type NumberEntry struct {
 	Queue  string
 	Number Number
+	// Deleted is what a queue was that was deleted while it was empty, until it is sure
+	// that no other node has put anything on it since.
+	Deleted *Settings `json:",omitempty"`
 }
 
 // insert gives a new queue its number, unless it has one from an earlier try, and

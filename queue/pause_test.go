@@ -1,12 +1,15 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/storagetest"
 )
 
@@ -267,6 +270,57 @@ func TestPause_OfProduceAnswersOnceThoseThatWereLetInAreDone(t *testing.T) {
 }
 
 // A store that is slow on one queue holds up no call about another.
+// slowDocs reads at once, and answers when hold is closed, if there is one.
+type slowDocs struct {
+	queue.QueueDocs
+	hold atomic.Pointer[chan struct{}]
+}
+
+func (d *slowDocs) Get(ctx context.Context, ns queue.Namespace, name string) (queue.Settings, uint64, error) {
+	hold := d.hold.Load()
+	s, revision, err := d.QueueDocs.Get(ctx, ns, name)
+	if hold != nil {
+		<-*hold
+	}
+	return s, revision, err
+}
+
+// A document that was read before a change, and answered after it, changes nothing back.
+func TestPause_AnOlderReadDoesNotUndoIt(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		docs := &slowDocs{QueueDocs: storage.NewCollection[queue.Settings](f.store, "queue")}
+		node := queue.New(f.store, queue.Options{
+			Queues:   docs,
+			Counters: storage.NewCollection[queue.Counter](f.store, "counter"),
+			Numbers:  storage.NewCollection[queue.NumberEntry](f.store, "number"),
+		})
+		produce := func() error {
+			_, err := node.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "orders", Items: items(1)})
+			return err
+		}
+		if err := produce(); err != nil {
+			t.Fatal(err)
+		}
+		answer := make(chan struct{})
+		docs.hold.Store(&answer)
+		older := start(func() (struct{}, error) { return struct{}{}, node.Reload(t.Context(), ns, "orders") })
+		if !isPending(older) {
+			t.Fatal("read without the store")
+		}
+		docs.hold.Store(nil)
+		f.pause(t, "orders", queue.PausedProduce)
+		if err := node.Reload(t.Context(), ns, "orders"); err != nil {
+			t.Fatal(err)
+		}
+		close(answer)
+		<-older
+		if err := produce(); !errors.Is(err, queue.ErrPaused) {
+			t.Errorf("got %v, want ErrPaused", err)
+		}
+	})
+}
+
 func TestPause_HoldsUpNoOtherQueue(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {

@@ -184,6 +184,11 @@ func checkHeaders(headers map[string]string) error {
 func newItems(call *ProduceCall, q *knownQueue) []NewItem {
 	s := q.settings()
 	items := make([]NewItem, len(call.Items))
+	var whole [32]byte
+	if call.Key != "" {
+		whole = hashOfCall(call)
+	}
+	keyed := 0 // by the key of the call
 	for i := range call.Items {
 		it := &call.Items[i]
 		items[i] = NewItem{
@@ -198,9 +203,10 @@ func newItems(call *ProduceCall, q *knownQueue) []NewItem {
 			items[i].Dedupe = &Dedupe{Scope: q.number, Key: it.IdempotencyKey, Hash: hashOf(it), TTL: KeyTTL}
 		case call.Key != "":
 			items[i].Dedupe = &Dedupe{
-				Scope: q.number, Call: true, Key: call.Key + "/" + strconv.Itoa(i),
-				Hash: hashInCall(it, len(call.Items)), TTL: KeyTTL,
+				Scope: q.number, Call: true, Key: call.Key + "/" + strconv.Itoa(keyed),
+				Hash: whole, TTL: KeyTTL,
 			}
+			keyed++
 		}
 	}
 	return items

@@ -52,9 +52,13 @@ type redrive struct {
 	// ids are those of the call that are still to be looked for.
 	ids []ID
 	// list is the next page, for a call that names no ids; began is when the first one
-	// was read.
-	list  ListRequest
-	began time.Time
+	// was read. now is the store's time at the newest look.
+	list       ListRequest
+	began, now time.Time
+
+	// origins are the queues that items came from, read anew by this call: another node may
+	// have deleted them.
+	origins map[Number]bool
 
 	done Redriven
 }
@@ -74,7 +78,7 @@ func (b *Broker) newRedrive(ctx context.Context, call *RedriveCall) (*redrive, e
 	if s := dead.settings(); !s.DeadLetter {
 		return nil, Invalid("queue_name", "is %s, which is not a dead-letter queue; what it buries is in %s", call.Queue, s.deadName())
 	}
-	r := &redrive{b: b, call: call, dead: dead, ids: distinct(call.IDs)}
+	r := &redrive{b: b, call: call, dead: dead, ids: distinct(call.IDs), origins: map[Number]bool{}}
 	r.list = ListRequest{Queue: dead.number, Limit: redrivePage}
 	if call.Kind != "" {
 		r.list.Limit, r.list.Content = kindPage, true
@@ -141,7 +145,7 @@ func (r *redrive) read(ctx context.Context) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.list.Cursor = page.Next
+	r.list.Cursor, r.now = page.Next, page.Now
 	if r.began.IsZero() {
 		r.began = page.Now
 	}
@@ -157,6 +161,9 @@ func (r *redrive) find(ctx context.Context) ([]Item, error) {
 		return nil, err
 	}
 	found = slices.DeleteFunc(found, func(it Item) bool { return it.Queue != r.dead.number })
+	if r.now, err = r.b.storeNow(ctx, r.dead.number); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(found, func(a, b Item) int {
 		return cmp.Or(a.AvailableAt.Compare(b.AvailableAt), cmp.Compare(a.Seq, b.Seq))
 	})
@@ -225,6 +232,9 @@ func (r *redrive) move(ctx context.Context, items []Item) error {
 	if len(moves) == 0 {
 		return nil
 	}
+	if err := r.giveBack(ctx, items); err != nil {
+		return err
+	}
 	move := r.b.store.Move
 	if r.call.DryRun {
 		move = r.tryMove
@@ -264,12 +274,47 @@ func (r *redrive) pinTarget(ctx context.Context, it *Item, targets map[Number]*k
 	if to, known := targets[n]; known {
 		return to, nil
 	}
-	to, err := r.b.pin(ctx, func() (*knownQueue, error) { return r.b.known.numbered(ctx, n) })
+	to, err := r.b.pin(ctx, func() (*knownQueue, error) { return r.origin(ctx, n) })
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, fmt.Errorf("target: %w", err)
 	}
 	targets[n] = to
 	return to, nil
+}
+
+// origin returns a queue by its number, from its document the first time.
+func (r *redrive) origin(ctx context.Context, n Number) (*knownQueue, error) {
+	q, err := r.b.known.numbered(ctx, n)
+	if err != nil || r.origins[n] {
+		return q, err
+	}
+	if q, err = r.b.known.reread(ctx, q.ns, q.name); err != nil {
+		return nil, err
+	}
+	r.origins[n] = true
+	if q.number != n {
+		return nil, ErrNotFound
+	}
+	return q, nil
+}
+
+// giveBack ends the leases of items that have lapsed, as the next lease would: what is
+// held is not moved, and nobody may ever lease from a dead-letter queue again.
+func (r *redrive) giveBack(ctx context.Context, items []Item) error {
+	var groups []SettleGroup
+	for i := range items {
+		if it := &items[i]; it.State(r.now) == Lapsed {
+			groups = append(groups, SettleGroup{Entries: []Settlement{{
+				Key: it.Key, Token: it.Token, Guard: NotLive, Outcome: Release, Undead: true,
+			}}})
+		}
+	}
+	if len(groups) == 0 || r.call.DryRun {
+		return nil
+	}
+	// Whether one was still as it was found does not matter: the move finds out.
+	_, err := r.b.store.Settle(ctx, groups)
+	return err
 }
 
 // tryMove answers what the store's Move would.
@@ -284,7 +329,7 @@ func (r *redrive) tryMove(ctx context.Context, moves []Move) ([]MoveStatus, erro
 	}
 	held := make(map[Key]bool, len(found))
 	for i := range found {
-		held[found[i].Key] = found[i].Held
+		held[found[i].Key] = found[i].State(r.now) == Leased
 	}
 	statuses := make([]MoveStatus, len(moves))
 	for i := range moves {

@@ -203,13 +203,52 @@ func TestRedrive_SkipsWhatIsLeasedTakenOrHomeless(t *testing.T) {
 		taken := f.imports(t, "a", sourced("s"))[0].ID
 		f.settle(t, entry(f.leaseOne(t, "a"), queue.Bury))
 		f.bury(t, "a", "", items(1)...)
-		f.imports(t, "a", sourced("s"))
+		// Two nodes may have imported it at one time.
+		again := []queue.NewItem{{ID: taken, Queue: f.settings(t, "a").Number}}
+		if _, err := f.model.Produce(t.Context(), []queue.ProduceGroup{{Items: again}}); err != nil {
+			t.Fatal(err)
+		}
 		call := redriveCall("dead")
 		call.DryRun = true
 		f.wantRedriven(t, call, queue.Redriven{Moved: 1, Skipped: 3})
 		f.wantRedriven(t, redriveCall("dead"), queue.Redriven{Moved: 1, Skipped: 3})
 		// The leased one stands at its deadline.
 		f.wantIDs(t, "dead", homeless[0], taken, leased[0])
+	})
+}
+
+// Nobody may ever lease from a dead-letter queue again, so nothing else ends the lapse.
+func TestRedrive_TakesWhatHasLapsed(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		id := f.bury(t, "orders", "", items(1)...)[0]
+		stale := f.leaseOne(t, "orders~dead")
+		call := redriveCall("orders~dead")
+		f.wantRedriven(t, call, queue.Redriven{Skipped: 1})
+		<-time.After(queue.DefaultLeaseTTL)
+		call.DryRun = true
+		f.wantRedriven(t, call, queue.Redriven{Moved: 1})
+		call.DryRun, call.IDs = false, []queue.ID{id}
+		f.wantRedriven(t, call, queue.Redriven{Moved: 1})
+		if it := f.leaseOne(t, "orders"); it.ID != id || it.Attempts != 0 {
+			t.Errorf("got %+v, want the item with a fresh budget", it)
+		}
+		if _, err := f.Settle(t.Context(), queue.SettleCall{Namespace: ns, Entries: []queue.SettleEntry{entry(stale, queue.Complete)}}); err == nil {
+			t.Error("the receipt of the lapsed lease still settles")
+		}
+	})
+}
+
+// What another node deleted is gone, though this one has not heard of it.
+func TestRedrive_SkipsWhatCameFromAQueueThatAnotherNodeDeleted(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		id := f.bury(t, "orders", "", items(1)...)[0]
+		if err := newBroker(f.store, queue.Options{}).DeleteQueue(t.Context(), ns, "orders", false); err != nil {
+			t.Fatal(err)
+		}
+		f.wantRedriven(t, redriveCall("orders~dead"), queue.Redriven{Skipped: 1})
+		f.wantIDs(t, "orders~dead", id)
 	})
 }
 

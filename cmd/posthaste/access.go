@@ -62,8 +62,8 @@ func (f *accessFlags) judge(rootKey string, dev bool) (access, error) {
 	if err != nil {
 		return access{}, usagef("%s: %w", source, err)
 	}
-	if f.RootKeyFile != "" && len(keys) == 0 {
-		return access{}, usagef("--root-key-file %s: holds no key", f.RootKeyFile)
+	if rootKey != "" && len(keys) == 0 || f.RootKeyFile != "" && rootKey == "" {
+		return access{}, usagef("%s: holds no key", source)
 	}
 	if (f.TLSCert == "") != (f.TLSKey == "") {
 		return access{}, usagef("--tls-cert and --tls-key: want both or neither")

@@ -77,6 +77,7 @@ func TestA11_RefusedKeysAreNotShown(t *testing.T) {
 		"no key":         func() (access, error) { return new(accessFlags).judge(key[4:], false) },
 		"in a file":      func() (access, error) { return (&accessFlags{RootKeyFile: writeFile(t, "key", typo)}).judge("", false) },
 		"two sources":    func() (access, error) { return (&accessFlags{RootKeyFile: writeFile(t, "key", key)}).judge(key, true) },
+		"a blank":        func() (access, error) { return new(accessFlags).judge(" ", true) },
 		"an empty file":  func() (access, error) { return (&accessFlags{RootKeyFile: writeFile(t, "key", "\n")}).judge("", true) },
 	} {
 		_, err := judge()
