@@ -48,6 +48,8 @@ var layers = []layer{
 	{"api/wireproto", []string{"queue", "api/v1"}, "the codec knows messages and the error that names a field, not what they mean"},
 	{"apikeys", nil, "a key is judged without knowing what it opens"},
 	{"api", []string{"queue", "subscriptions", "scheduler", "webhooks", "apikeys", "api/v1", "api/openapi", "api/wirejson", "api/wireproto"}, "handlers speak to the broker and the services, never to a store or the dispatcher"},
+	{"telemetry", []string{"queue", "subscriptions", "storage", "dispatcher", "api"}, "it looks on from outside, by the types of hooks; what it looks at knows nothing of it"},
+	{"cli", []string{"api/client"}, "its commands can do nothing that a user's own program could not"},
 	{"cmd/...", []string{"all"}, "the wiring knows everybody"},
 	{"test", nil, "it looks at the source, not at what it does"},
 	{"test/...", []string{"all"}, "tests drive the whole"},
@@ -65,7 +67,10 @@ var testsMay = []layer{
 	{"storage/storagetest", []string{"storage/memory", "storage/resident"}, "the suite's own tests run it on the memory store"},
 	{"storage/postgres", []string{"storage/storagetest", "storage/postgres/pgtest"}, "the suite judges it on a database that tests start"},
 	{"storage/*", []string{"storage/storagetest"}, "a backend is judged by the suite"},
+	{"cli", []string{"api", "apikeys"}, "commands call a server that wants keys"},
 	{"api/openapi", []string{"api/v1"}, "the document is held against the messages"},
+	{"telemetry", []string{"storage/memory", "storage/storagetest", "webhooks"}, "it is tested on a whole server in memory"},
+	{"api/client", []string{"api", "queue", "subscriptions", "storage", "storage/memory"}, "the client is tested against a real server"},
 	{"api", []string{"storage", "storage/memory", "storage/storagetest", "dispatcher"}, "handlers are tested on the memory store"},
 }
 

@@ -1,0 +1,232 @@
+package client_test
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.uber.org/goleak"
+
+	"github.com/posthaste-io/posthaste/api"
+	"github.com/posthaste-io/posthaste/api/client"
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage"
+	"github.com/posthaste-io/posthaste/storage/memory"
+	"github.com/posthaste-io/posthaste/subscriptions"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// server is a real one over a memory store, with a front in which a test can have
+// requests go wrong.
+type server struct {
+	url   string
+	front *front
+}
+
+// front stands between client and server.
+type front struct {
+	next http.Handler
+
+	mu sync.Mutex
+	// faults are what becomes of the next requests.
+	faults []fault
+	// seen are the requests that came, by path and key.
+	seen []seen
+}
+
+// fault is one thing to go wrong. It answers itself, or lets the request through and
+// keeps the answer.
+type fault func(w http.ResponseWriter, r *http.Request, next http.Handler)
+
+type seen struct{ path, key, authorization, trace string }
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.seen = append(f.seen, seen{r.URL.Path, r.Header.Get("Idempotency-Key"), r.Header.Get("Authorization"), r.Header.Get("Traceparent")})
+	var bad fault
+	if len(f.faults) > 0 && r.URL.Path != "/readyz" {
+		bad, f.faults = f.faults[0], f.faults[1:]
+	}
+	f.mu.Unlock()
+	if bad != nil {
+		bad(w, r, f.next)
+		return
+	}
+	f.next.ServeHTTP(w, r)
+}
+
+// fail has the next requests go wrong, one after the other.
+func (f *front) fail(faults ...fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = append(f.faults, faults...)
+}
+
+func (f *front) requests() []seen {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]seen(nil), f.seen...)
+}
+
+// answerStatus answers for the server.
+func answerStatus(status int, header ...string) fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		http.Error(w, "<html>from a proxy</html>", status)
+	}
+}
+
+// loseAnswer has the server do what was asked, and breaks the connection.
+func loseAnswer(_ http.ResponseWriter, r *http.Request, next http.Handler) {
+	next.ServeHTTP(httptest.NewRecorder(), r)
+	panic(http.ErrAbortHandler)
+}
+
+// newBackend returns the API over a memory store, and what ends it.
+func newBackend() (handler http.Handler, drain func(), end func() error) {
+	store := memory.New(memory.Options{})
+	broker := queue.New(store, queue.Options{
+		Queues:   storage.NewCollection[queue.Settings](store, "queue"),
+		Counters: storage.NewCollection[queue.Counter](store, "counter"),
+		Numbers:  storage.NewCollection[queue.NumberEntry](store, "number"),
+		Records: func(ctx context.Context, ns queue.Namespace, id queue.ID, limit int) ([]queue.Record, error) {
+			page, err := store.Records(ctx, storage.RecordQuery{Namespace: ns, Item: id, Backward: true, Limit: limit})
+			return page.Records, err
+		},
+	})
+	subs := subscriptions.New(subscriptions.Options{
+		Docs:         storage.NewCollection[subscriptions.Document](store, "subscription"),
+		Claims:       storage.NewCollection[subscriptions.Claim](store, "claim"),
+		Queues:       broker,
+		CheckURL:     func(string) error { return nil },
+		CheckHeaders: func(map[string]string) error { return nil },
+		CheckSecret:  func(string) error { return nil },
+		NewSecret:    func() string { return "whsec_c2VjcmV0LW9mLWEtdGVzdC10aGF0LWlzLWxvbmc=" },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = broker.Run(ctx)
+	}()
+	end = func() error {
+		cancel()
+		<-ended
+		return store.Close()
+	}
+	return api.New(api.Options{Broker: broker, Subscriptions: subs}), broker.Drain, end
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	handler, drain, end := newBackend()
+	f := &front{next: handler}
+	s := httptest.NewServer(f)
+	t.Cleanup(func() {
+		drain()
+		s.Close()
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &server{url: s.URL, front: f}
+}
+
+// client returns a client that repeats quickly.
+func (s *server) client(t *testing.T, o client.Options) *client.Client {
+	t.Helper()
+	o.URL, o.MinWait = s.url, time.Millisecond
+	c, err := client.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// setup returns a client of a server with the queue "orders".
+func setup(t *testing.T) (*client.Client, *server) {
+	t.Helper()
+	s := newServer(t)
+	c := s.client(t, client.Options{})
+	if err := c.CreateQueue(t.Context(), client.Queue{Name: "orders"}); err != nil {
+		t.Fatal(err)
+	}
+	return c, s
+}
+
+func produce(t *testing.T, c *client.Client, items ...client.Item) []client.Produced {
+	t.Helper()
+	produced, err := c.Produce(t.Context(), "orders", items...)
+	if err != nil || len(produced) != len(items) {
+		t.Fatalf("produce: got %v, %v", produced, err)
+	}
+	return produced
+}
+
+func lease(t *testing.T, c *client.Client, n int) []client.Leased {
+	t.Helper()
+	items, err := c.Lease(t.Context(), client.LeaseParams{Queue: "orders", BatchSize: n, Wait: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatalf("lease: %v", err)
+	}
+	return items
+}
+
+// awaitStats polls until the queue's counts are as they should be.
+func awaitStats(t *testing.T, c *client.Client, what string, ok func(client.Stats) bool) {
+	t.Helper()
+	var s client.Stats
+	await(t, what, func() bool {
+		var err error
+		if s, err = c.Stats(t.Context(), "orders"); err != nil {
+			t.Fatal(err)
+		}
+		return ok(s)
+	})
+}
+
+// await polls until something holds.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %s", what, patience)
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+// values are what a list yields, which must be no error.
+func values[T any](t *testing.T, list iter.Seq2[T, error]) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		t.Helper()
+		for v, err := range list {
+			if err != nil {
+				t.Errorf("list: %v", err)
+				return
+			}
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// traced returns a context that carries a trace.
+func traced(ctx context.Context) context.Context {
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
+}
