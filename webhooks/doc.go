@@ -28,16 +28,17 @@
 //
 // # Receiving
 //
-//	verifier, err := webhooks.NewVerifier(os.Getenv("WEBHOOK_SECRET"))
-//	…
-//	body, err := verifier.Read(r, 1<<20, time.Now())
-//	if err != nil {
-//		http.Error(w, err.Error(), http.StatusUnauthorized)
-//		return
-//	}
+//	receiver, err := webhooks.NewReceiver(handler, webhooks.ReceiverOptions{
+//		Secrets: strings.Fields(os.Getenv("WEBHOOK_SECRET")),
+//		History: webhooks.NewMemoryHistory(0),
+//	})
 //
-// An item is delivered at least once: remember webhook-id for as long as repeats
-// would hurt.
+// [Receiver] stands before a handler and passes on only what is signed, with what the
+// headers say as a [Delivery]. [Verifier] is the part of it for who has a framework of
+// their own.
+//
+// An item is delivered at least once: remember webhook-id for as long as repeats would
+// hurt, best where the work's result is kept. [History] is the place for it.
 //
 // # What is not here
 //

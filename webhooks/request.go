@@ -64,6 +64,9 @@ type Info struct {
 	// Traceparent is the producer's. The request continues its trace under a new
 	// span id; a value that is not a W3C traceparent is left out.
 	Traceparent string
+	// Span, if set, is the traceparent of the request itself. It is sent as it is, and
+	// Traceparent is not looked at.
+	Span string
 }
 
 // CheckMethod judges the method of a subscription or an item; empty is POST.
@@ -209,8 +212,8 @@ func (i *Info) write(h *header) {
 	text("posthaste-receipt", i.Receipt)
 	instant("posthaste-lease-deadline", i.LeaseDeadline)
 	count("webhook-hop", i.Hop+1)
-	if parent := childTraceparent(i.Traceparent); parent != "" {
-		h.set("traceparent", parent)
+	if own := orElse(i.Span, childTraceparent(i.Traceparent)); own != "" {
+		h.set("traceparent", own)
 	}
 }
 

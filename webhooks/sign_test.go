@@ -82,7 +82,7 @@ func TestG08_WeVerifyTheReferenceLibrarysSignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Verify(goldenSecret, signed(goldenID, now, signature), []byte(goldenBody), now); err != nil {
+	if err := verifyAt(goldenSecret, signed(goldenID, now, signature), []byte(goldenBody), now); err != nil {
 		t.Error(err)
 	}
 }

@@ -58,14 +58,15 @@ func NewVerifier(secrets ...string) (*Verifier, error) {
 	return v, nil
 }
 
-// Verify checks one request against one secret. Who has many requests makes a
-// [Verifier].
-func Verify(secret string, header http.Header, body []byte, now time.Time) error {
-	v, err := NewVerifier(secret)
+// Verify checks one request now, against one secret or several. Who has many requests
+// makes a [Verifier], or puts a [Receiver] before a handler. Body must be the bytes that
+// came: see [Verifier.Verify].
+func Verify(header http.Header, body []byte, secrets ...string) error {
+	v, err := NewVerifier(secrets...)
 	if err != nil {
 		return err
 	}
-	return v.Verify(header, body, now)
+	return v.Verify(header, body, time.Now())
 }
 
 // Read reads the body of a request, at most limit bytes, and verifies it. The

@@ -62,7 +62,7 @@ func TestG07_Verify(t *testing.T) {
 			t.Parallel()
 			h := signed(goldenID, now, goldenSigned)
 			tt.change(h)
-			if err := Verify(goldenSecret, h, []byte(goldenBody), tt.now); !errors.Is(err, tt.want) {
+			if err := verifyAt(goldenSecret, h, []byte(goldenBody), tt.now); !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 		})
@@ -76,12 +76,12 @@ func TestG07_EveryBitOfTheBodyCounts(t *testing.T) {
 	for i := range len(goldenBody) * 8 {
 		body := []byte(goldenBody)
 		body[i/8] ^= 1 << (i % 8)
-		if err := Verify(goldenSecret, h, body, now); !errors.Is(err, ErrSignature) {
+		if err := verifyAt(goldenSecret, h, body, now); !errors.Is(err, ErrSignature) {
 			t.Fatalf("bit %d turned: got %v", i, err)
 		}
 	}
 	for _, body := range []string{"", goldenBody + " ", goldenBody[1:], `{"test":2432232314}`} {
-		if err := Verify(goldenSecret, h, []byte(body), now); !errors.Is(err, ErrSignature) {
+		if err := verifyAt(goldenSecret, h, []byte(body), now); !errors.Is(err, ErrSignature) {
 			t.Errorf("body %q: got %v", body, err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestG07_AnIDWithADotCannotMoveTheTimestamp(t *testing.T) {
 	}
 	now := at.Add(time.Hour)
 	h := signed("msg.1614265330", now, signature)
-	if err := Verify(secret, h, []byte("rest"), now); !errors.Is(err, ErrHeaders) {
+	if err := verifyAt(secret, h, []byte("rest"), now); !errors.Is(err, ErrHeaders) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -124,6 +124,21 @@ func TestG05_VerifierTakesOldAndNewSecret(t *testing.T) {
 	}
 	if err := v.Verify(signed(goldenID, now, stranger), nil, now); !errors.Is(err, ErrSignature) {
 		t.Errorf("a stranger's secret: got %v", err)
+	}
+}
+
+func TestG07_VerifyGoesByTheClock(t *testing.T) {
+	t.Parallel()
+	older, newer := NewSecret(), NewSecret()
+	for age, want := range map[time.Duration]error{0: nil, time.Hour: ErrTooOld, -time.Hour: ErrTooNew} {
+		at := time.Now().Add(-age)
+		signature, err := Sign(goldenID, at, []byte(goldenBody), older)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Verify(signed(goldenID, at, signature), []byte(goldenBody), newer, older); !errors.Is(err, want) {
+			t.Errorf("signed %s ago: got %v, want %v", age, err, want)
+		}
 	}
 }
 
@@ -186,12 +201,21 @@ func FuzzVerify(f *testing.F) {
 		h.Set(HeaderID, id)
 		h.Set(HeaderTimestamp, timestamp)
 		h.Set(HeaderSignature, signature)
-		err := Verify(goldenSecret, h, []byte(body), now)
+		err := verifyAt(goldenSecret, h, []byte(body), now)
 		asSigned := id == goldenID && timestamp == "1614265330" && body == goldenBody
 		if err == nil && !asSigned {
 			t.Errorf("accepted %q %q %q %q", id, timestamp, signature, body)
 		}
 	})
+}
+
+// verifyAt verifies with one secret at a time that the test chooses.
+func verifyAt(secret string, h http.Header, body []byte, now time.Time) error {
+	v, err := NewVerifier(secret)
+	if err != nil {
+		return err
+	}
+	return v.Verify(h, body, now)
 }
 
 type countingReader struct {

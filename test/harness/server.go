@@ -32,6 +32,8 @@ type Options struct {
 	Env []string
 	// Dir is the working directory; empty is a new one that the test removes.
 	Dir string
+	// Program is what [Spawn] runs; empty is the program under test.
+	Program string
 }
 
 // Server is a running process.
@@ -129,7 +131,11 @@ func spawn(tb testing.TB, o Options, args []string) *Server {
 		dir = tb.TempDir()
 	}
 	s := &Server{tb: tb, stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{})}
-	s.cmd = exec.Command(Build(tb), args...)
+	program := o.Program
+	if program == "" {
+		program = Build(tb)
+	}
+	s.cmd = exec.Command(program, args...)
 	s.cmd.Dir = dir
 	s.cmd.Env = slices.Concat(os.Environ(), []string{"POSTHASTE_ROOT_KEY=" + Key}, o.Env)
 	s.cmd.Stdout, s.cmd.Stderr = s.stdout, s.stderr
