@@ -11,9 +11,11 @@ import (
 // time, so that many large calls are refused instead of filling it.
 type budget struct {
 	// what says in a refusal of what there is too much.
-	what  string
-	limit int64
-	used  atomic.Int64
+	what string
+	// reason is what in one word, for metrics.
+	reason string
+	limit  int64
+	used   atomic.Int64
 }
 
 // take reserves n bytes or answers [queue.OverloadedError].
@@ -23,7 +25,7 @@ func (b *budget) take(n int64) error { return b.takeBelow(b.limit, n) }
 func (b *budget) takeBelow(limit, n int64) error {
 	if b.used.Add(n) > limit {
 		b.used.Add(-n)
-		return &queue.OverloadedError{What: b.what, RetryAfter: time.Second}
+		return &queue.OverloadedError{What: b.what, Reason: b.reason, RetryAfter: time.Second}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/posthaste-io/posthaste/queue"
@@ -65,6 +66,8 @@ type exchange struct {
 	// cause is what the answer is about, if it is a failure.
 	cause error
 	stack []byte
+	// span is nil where no traces are made.
+	span trace.Span
 }
 
 // exchange makes a handler of f, which must answer.
@@ -78,6 +81,14 @@ func (s *Server) exchange(method string, f func(*exchange)) http.HandlerFunc {
 		w.Header().Set("X-Request-Id", x.id)
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
+		}
+		if s.observer != nil {
+			s.observer.RequestBegan(method)
+			defer x.observed()
+		}
+		if s.tracer != nil && r.Method == http.MethodPost {
+			x.beginSpan()
+			defer x.endSpan()
 		}
 		defer x.end()
 		f(x)
@@ -122,7 +133,7 @@ func (x *exchange) log() {
 }
 
 func (x *exchange) attributes() []slog.Attr {
-	attrs := make([]slog.Attr, 0, 10)
+	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(
 		attrs,
 		slog.String("method", x.method),
@@ -139,6 +150,10 @@ func (x *exchange) attributes() []slog.Attr {
 	}
 	if x.items > 0 {
 		attrs = append(attrs, slog.Int("items", x.items))
+	}
+	if x.recording() {
+		sc := x.span.SpanContext()
+		attrs = append(attrs, slog.String("trace_id", sc.TraceID().String()), slog.String("span_id", sc.SpanID().String()))
 	}
 	if x.cause != nil {
 		attrs = append(attrs, slog.Any("error", x.cause))

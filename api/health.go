@@ -21,8 +21,10 @@ type Check struct {
 // health is the answer of /health and, in short, of /readyz.
 type health struct {
 	// Status is ok, degraded, failing or stopping.
-	Status  string        `json:"status"`
-	Version string        `json:"version,omitempty"`
+	Status  string `json:"status"`
+	Version string `json:"version,omitempty"`
+	// Durable says whether what was produced survives a crash.
+	Durable *bool         `json:"durable,omitempty"`
 	Checks  []healthCheck `json:"checks,omitempty"`
 }
 
@@ -79,7 +81,7 @@ func (x *exchange) ready(whole, knows bool) {
 		answer.Status, status = "stopping", http.StatusServiceUnavailable
 	}
 	if whole && knows {
-		answer.Version = x.s.version
+		answer.Version, answer.Durable = x.s.version, &x.s.durable
 	}
 	x.health(status, answer)
 }
@@ -95,12 +97,15 @@ func (x *exchange) health(status int, h health) {
 	_ = x.write(status, h.Status, "application/json", body, false)
 }
 
-// Admin is the handler of the admin listener, which only operators reach: health
-// and profiles. It answers for loopback hosts alone.
+// Admin is the handler of the admin listener, which only operators reach: health,
+// metrics and profiles. It answers for loopback hosts alone.
 func (s *Server) Admin() http.Handler {
 	r := chi.NewRouter()
 	r.Use(ownHost)
 	s.healthRoutes(r, true)
+	if s.metrics != nil {
+		r.Method(http.MethodGet, "/metrics", s.metrics)
+	}
 	r.HandleFunc("/debug/pprof/*", pprof.Index)
 	r.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	r.HandleFunc("/debug/pprof/profile", pprof.Profile)

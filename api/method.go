@@ -123,7 +123,7 @@ func serve[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P]) er
 	if err := m.allow(x.s.access, principal, q); err != nil {
 		return err
 	}
-	c := &call{namespace: principal.Namespace, trace: info.trace, hop: info.hop, key: info.key, answers: &x.s.answers}
+	c := &call{namespace: principal.Namespace, trace: x.traceOf(info), hop: info.hop, key: info.key, answers: &x.s.answers}
 	defer func() { c.answers.give(c.held) }()
 	if c.timeout, err = requestTimeout(q); err != nil {
 		return err

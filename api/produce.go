@@ -145,6 +145,7 @@ func (x *exchange) serveRaw() error {
 	if err != nil {
 		return err
 	}
+	info.trace = x.traceOf(info)
 	item, err := rawItem(info, x.r.Header)
 	if err != nil {
 		return err

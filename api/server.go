@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/posthaste-io/posthaste/queue"
 )
@@ -33,6 +34,13 @@ type Options struct {
 	Ready  func() []Check
 	Logger *slog.Logger
 	Limits Limits
+	// Observer, if not nil, is told of each request.
+	Observer Observer
+	// Tracer, if not nil, has a span for each call. What is produced then carries the
+	// span of its call on, so that pushes and leases are found from there.
+	Tracer trace.Tracer
+	// Metrics, if not nil, is served at /metrics of the admin handler.
+	Metrics http.Handler
 }
 
 // Limits bound requests, in bytes unless they say otherwise; zero values take the
@@ -80,8 +88,12 @@ type Server struct {
 	ready   func() []Check
 	log     *slog.Logger
 	limits  Limits
-	bodies  budget
-	answers budget
+	metrics http.Handler
+	tracer  trace.Tracer
+	// observer is nil where nobody counts.
+	observer Observer
+	bodies   budget
+	answers  budget
 	// refused paces the refusals of overload, guessed those of too many wrong keys: whoever
 	// sends these must not hold up those.
 	refused, guessed refusalPace
@@ -104,11 +116,12 @@ func New(o Options) *Server {
 		broker: o.Broker, subs: o.Subscriptions, lane: o.Lane, access: o.Access,
 		durable: o.Durable, dev: o.Dev, version: o.Version, ready: o.Ready, log: o.Logger,
 		limits:  o.Limits.withDefaults(),
+		metrics: o.Metrics, tracer: o.Tracer, observer: o.Observer,
 		origins: http.NewCrossOriginProtection(),
 		router:  chi.NewRouter(),
 	}
-	s.bodies.what, s.bodies.limit = "bytes of request bodies", s.limits.Bodies
-	s.answers.what, s.answers.limit = "bytes of answers that their clients have not read", s.limits.Answers
+	s.bodies.what, s.bodies.reason, s.bodies.limit = "bytes of request bodies", "request_bodies", s.limits.Bodies
+	s.answers.what, s.answers.reason, s.answers.limit = "bytes of answers that their clients have not read", "unread_answers", s.limits.Answers
 	if s.lane == nil {
 		s.lane = func(queue.Namespace, string) (LaneState, bool) { return LaneState{}, false }
 	}
@@ -157,9 +170,12 @@ func (s *Server) routes() {
 	}
 	s.healthRoutes(s.router, false)
 	s.documentRoutes()
-	s.router.NotFound(s.exchange("unknown", func(x *exchange) { x.fail(errNoSuchMethod) }))
-	s.router.MethodNotAllowed(s.exchange("unknown", func(x *exchange) { x.fail(&verbError{allow: x.allowed()}) }))
+	s.router.NotFound(s.exchange(unknownMethod, func(x *exchange) { x.fail(errNoSuchMethod) }))
+	s.router.MethodNotAllowed(s.exchange(unknownMethod, func(x *exchange) { x.fail(&verbError{allow: x.allowed()}) }))
 }
+
+// unknownMethod is what requests are called that ask for what there is not.
+const unknownMethod = "unknown"
 
 // allowed are the verbs of the request's path.
 func (x *exchange) allowed() string {

@@ -42,6 +42,7 @@ func TestHealth(t *testing.T) {
 	health := get("/health")
 	check(health, 200, "ok")
 	health.is("1.2.3", "version")
+	health.is(false, "durable")
 	health.is("store", "checks", 0, "name")
 	health.is(true, "checks", 0, "ok")
 

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/subscriptions"
 	"github.com/posthaste-io/posthaste/webhooks"
@@ -93,6 +95,11 @@ type Options struct {
 	Grace time.Duration
 	// Rand returns numbers in [0, 1); nil is the standard source. Called concurrently.
 	Rand func() float64
+	// Observe, if not nil, is told of each push once it is settled. It is called
+	// concurrently, on the way of pushes, and must be quick.
+	Observe func(Attempt)
+	// Tracer, if not nil, has a span for each push, in the trace of the item's producer.
+	Tracer trace.Tracer
 }
 
 // Dispatcher pushes. Make it with [New] and call Run once.
@@ -105,6 +112,9 @@ type Dispatcher struct {
 	grace  time.Duration
 	rnd    func() float64
 	slots  *slots
+
+	observe func(Attempt)
+	tracer  trace.Tracer
 
 	running running
 	// pushes counts what must have ended before Run returns, and workers the goroutines
@@ -133,7 +143,8 @@ func New(o Options) *Dispatcher {
 	d := &Dispatcher{
 		broker: o.Broker, subs: o.Subscriptions, sender: o.Sender,
 		log: o.Logger, grace: o.Grace, rnd: o.Rand,
-		owner: hex.EncodeToString(id[:]),
+		owner:   hex.EncodeToString(id[:]),
+		observe: o.Observe, tracer: o.Tracer,
 		next:  make(chan *push),
 		lanes: map[subscriptions.Key]*lane{},
 	}

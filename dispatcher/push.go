@@ -93,7 +93,8 @@ func (p *push) lapsed() bool {
 
 // push sends, decides, and settles.
 func (d *Dispatcher) push(ctx context.Context, p *push) {
-	res := d.send(ctx, p)
+	sp := d.beginSpan(ctx, p)
+	res := d.send(sp.context(ctx), p, sp.parent())
 	cause := context.Cause(ctx)
 	if cause != nil && res.Status == 0 {
 		// Whatever the broken connection looked like to the sender, it was us.
@@ -105,12 +106,24 @@ func (d *Dispatcher) push(ctx context.Context, p *push) {
 		d.disable(p)
 	}
 	settled, err := d.settle(p, p.settlement(&res, dec, d.owner))
-	d.tell(p, &res, dec, settled, err)
+	next := dec.outcome
+	if settled.Buried {
+		next = queue.Bury
+	}
+	d.tell(p, &res, dec, next, sp, err)
+	sp.end(&res, next, err)
+	if d.observe != nil {
+		d.observe(Attempt{
+			Subscription: p.lane.key, Queue: p.lane.queue, Delivery: p.item.Deliveries,
+			Verdict: res.Verdict.String(), Status: res.Status, Duration: res.Duration,
+			Next: next, Unsettled: err != nil,
+		})
+	}
 }
 
 // send makes the request. A panic in it is a failed attempt: the process lives on,
 // and the item meets its limit instead of the next worker.
-func (d *Dispatcher) send(ctx context.Context, p *push) (res webhooks.Result) {
+func (d *Dispatcher) send(ctx context.Context, p *push, traceparent string) (res webhooks.Result) {
 	started := time.Now()
 	defer func() {
 		if v := recover(); v != nil {
@@ -122,7 +135,9 @@ func (d *Dispatcher) send(ctx context.Context, p *push) (res webhooks.Result) {
 			}
 		}
 	}()
-	return d.sender.Send(ctx, p.request())
+	req := p.request()
+	req.Info.Span = traceparent
+	return d.sender.Send(ctx, req)
 }
 
 func (p *push) request() webhooks.Request {
@@ -197,11 +212,7 @@ func (p *push) settlement(res *webhooks.Result, dec decision, node string) queue
 }
 
 // tell writes the one line that a push leaves in the log.
-func (d *Dispatcher) tell(p *push, res *webhooks.Result, dec decision, settled queue.Settled, err error) {
-	next := dec.outcome.String()
-	if settled.Buried {
-		next = queue.Bury.String()
-	}
+func (d *Dispatcher) tell(p *push, res *webhooks.Result, dec decision, next queue.Outcome, sp pushSpan, err error) {
 	level := slog.LevelInfo
 	if err != nil {
 		level = slog.LevelWarn
@@ -210,15 +221,15 @@ func (d *Dispatcher) tell(p *push, res *webhooks.Result, dec decision, settled q
 	if !p.lane.log.Enabled(ctx, level) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 9),
+	attrs := append(make([]slog.Attr, 0, 11),
 		slog.String("item_id", p.item.ID.String()),
 		slog.Int("attempt", int(p.item.Deliveries)),
 		slog.Int("status", res.Status),
 		slog.String("verdict", res.Verdict.String()),
 		slog.String("duration", res.Duration.Round(time.Microsecond).String()),
-		slog.String("next", next),
+		slog.String("next", next.String()),
 	)
-	if dec.outcome != queue.Complete && next != queue.Bury.String() {
+	if dec.outcome != queue.Complete && next != queue.Bury {
 		attrs = append(attrs, slog.String("retry_in", dec.delay.String()))
 	}
 	if res.Error != "" {
@@ -227,6 +238,7 @@ func (d *Dispatcher) tell(p *push, res *webhooks.Result, dec decision, settled q
 	if err != nil {
 		attrs = append(attrs, slog.String("unsettled", err.Error()))
 	}
+	attrs = sp.log(attrs)
 	// Not by the logger, which would find out the line of code first: it is always this one.
 	line := slog.NewRecord(time.Now(), level, "item pushed", 0)
 	line.AddAttrs(attrs...)

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"maps"
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
@@ -32,7 +33,23 @@ func (d *Dispatcher) LaneState(ns queue.Namespace, name string) (LaneState, bool
 	if l == nil {
 		return LaneState{}, false
 	}
+	return l.state(time.Now()), true
+}
+
+// Lanes returns the states of all lanes of this process. Safe for concurrent use.
+func (d *Dispatcher) Lanes() map[subscriptions.Key]LaneState {
+	d.mu.Lock()
+	lanes := maps.Clone(d.lanes)
+	d.mu.Unlock()
 	now := time.Now()
+	states := make(map[subscriptions.Key]LaneState, len(lanes))
+	for key, l := range lanes {
+		states[key] = l.state(now)
+	}
+	return states
+}
+
+func (l *lane) state(now time.Time) LaneState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	state := LaneState{
@@ -43,7 +60,7 @@ func (d *Dispatcher) LaneState(ns queue.Namespace, name string) (LaneState, bool
 	if now.Before(l.pausedUntil) {
 		state.PausedUntil = l.pausedUntil
 	}
-	return state, true
+	return state
 }
 
 // Running is how many items this process holds, Stale how many outcomes came too

@@ -107,7 +107,7 @@ func (e *endings) enter(id ID) (chan struct{}, error) {
 		return nil, ErrShuttingDown
 	}
 	if e.waiting.Load() >= maxAwaiting {
-		return nil, &OverloadedError{What: "calls waiting for items to end", RetryAfter: comeBack}
+		return nil, &OverloadedError{What: "calls waiting for items to end", Reason: "endings_awaited", RetryAfter: comeBack}
 	}
 	e.waiting.Add(1)
 	w := make(chan struct{}, 1)

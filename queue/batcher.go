@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 )
@@ -169,7 +170,7 @@ func (b *batcher[Req, Res]) durationOf(calls int) time.Duration {
 func (b *batcher[Req, Res]) refusal(t *ticket[Req, Res]) error {
 	const shortest, longest = 100 * time.Millisecond, 30 * time.Second
 	again := b.durationOf(1 + b.waiting.batchesBefore(t.queue))
-	return &OverloadedError{What: b.what, RetryAfter: min(max(again, shortest), longest)}
+	return &OverloadedError{What: b.what, Reason: strings.ReplaceAll(b.what, " ", "_"), RetryAfter: min(max(again, shortest), longest)}
 }
 
 // alarm has the request looked at when it has waited for too long, with others that
@@ -328,6 +329,13 @@ func (b *batcher[Req, Res]) close() {
 	idle := b.idle
 	b.mu.Unlock()
 	<-idle
+}
+
+// total returns how many requests wait, over all queues, and how many the store has.
+func (b *batcher[Req, Res]) total() (waiting, inFlight int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting.total.calls, b.inFlight
 }
 
 // load returns how many requests of a queue wait, and how many the store has of all.

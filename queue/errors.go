@@ -100,7 +100,9 @@ func (e *TooLargeError) Error() string {
 
 // OverloadedError is work that was refused, not queued; come back later.
 type OverloadedError struct {
-	What       string
+	What string
+	// Reason is What in a word of a small set, for metrics: leases_waiting.
+	Reason     string
 	RetryAfter time.Duration
 }
 

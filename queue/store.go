@@ -205,6 +205,9 @@ type LeaseResult struct {
 	Takers [][]Item
 	// Corrupt counts items that could not be read back and were left alone.
 	Corrupt int
+	// Lapsed counts leases that lapsed and were ended by this call. It is for people: the
+	// repeat of a call whose outcome was not known may leave some out.
+	Lapsed int
 }
 
 // SettleGroup is one caller's call.

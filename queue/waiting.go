@@ -145,7 +145,7 @@ func (l *leaser) enter(ctx context.Context, w *waiter) error {
 		l.lines[w.queue.number] = ln
 	}
 	if len(ln.waiters) >= l.maxWaiting {
-		return &OverloadedError{What: "leases waiting on queue " + w.queue.name, RetryAfter: comeBack}
+		return &OverloadedError{What: "leases waiting on queue " + w.queue.name, Reason: "leases_waiting", RetryAfter: comeBack}
 	}
 	if w.client != "" {
 		if _, waits := ln.clients[w.client]; waits {
@@ -331,6 +331,16 @@ func (l *leaser) await() {
 	idle := l.idle
 	l.mu.Unlock()
 	<-idle
+}
+
+// total returns how many wait, over all queues, and how many the store is being asked for.
+func (l *leaser) total() (waiting, inFlight int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, ln := range l.lines {
+		waiting += len(ln.waiters)
+	}
+	return waiting, l.inFlight
 }
 
 // load returns how many wait on a queue, and how many the store is being asked for.

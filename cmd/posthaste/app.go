@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/posthaste-io/posthaste/api"
@@ -17,6 +18,7 @@ import (
 	"github.com/posthaste-io/posthaste/scheduler"
 	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/subscriptions"
+	"github.com/posthaste-io/posthaste/telemetry"
 	"github.com/posthaste-io/posthaste/webhooks"
 )
 
@@ -45,6 +47,9 @@ type app struct {
 	// connections bounds those to the API, grace is the time of pushes at the stop.
 	connections int
 	grace       time.Duration
+
+	// open counts the connections to the API.
+	open atomic.Int64
 
 	cleanups cleanups
 	// broken holds the first error of a part that ended before it was told to.
@@ -83,7 +88,18 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		return nil, fmt.Errorf("open %s: %w", c.store, err)
 	}
 	a.cleanups.push("close the store", func(context.Context) error { return a.store.Close() })
-	rules, err := c.access.rules(a.store, c.stdout)
+	version := readBuild().version
+	measured, err := telemetry.New(context.Background(), telemetry.Options{
+		Version: version, Instance: hostname() + " " + a.api.Addr().String(), Export: c.export, Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.cleanups.push("send what was measured", measured.Shutdown)
+	// Whoever stores goes through it. What a store can do beside, and its end, are asked of
+	// the store itself.
+	store := measured.Store(a.store)
+	rules, err := c.access.rules(store, c.stdout)
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +108,13 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		Own: []netip.AddrPort{addrPort(a.api), addrPort(a.admin)},
 	})
 	known := &pushed{}
-	a.broker = queue.New(a.store, c.limits.broker(queue.Options{
-		Queues:      storage.NewCollection[queue.Settings](a.store, "queue"),
-		Counters:    storage.NewCollection[queue.Counter](a.store, "counter"),
-		Numbers:     storage.NewCollection[queue.NumberEntry](a.store, "number"),
+	a.broker = queue.New(store, c.limits.broker(queue.Options{
+		Queues:      storage.NewCollection[queue.Settings](store, "queue"),
+		Counters:    storage.NewCollection[queue.Counter](store, "counter"),
+		Numbers:     storage.NewCollection[queue.NumberEntry](store, "number"),
 		Subscribers: known,
 		Limit:       known.limit,
-		Records:     recordsOf(a.store),
+		Records:     recordsOf(store),
 		Logger:      log,
 	}))
 	if nodes, ok := a.store.(shared); ok {
@@ -107,8 +123,8 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 	// Made before the broker's verbs are called, which tell it of due times.
 	a.schedule = scheduler.New(scheduler.Options{Broker: a.broker, Logger: log})
 	subs := subscriptions.New(subscriptions.Options{
-		Docs:         storage.NewCollection[subscriptions.Document](a.store, "subscription"),
-		Claims:       storage.NewCollection[subscriptions.Claim](a.store, "claim"),
+		Docs:         storage.NewCollection[subscriptions.Document](store, "subscription"),
+		Claims:       storage.NewCollection[subscriptions.Claim](store, "claim"),
 		Queues:       a.broker,
 		CheckURL:     guard.CheckURL,
 		CheckHeaders: webhooks.CheckHeaders,
@@ -117,19 +133,20 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		Logger:       log,
 	})
 	known.Service = subs
-	version := readBuild().version
 	a.sender = webhooks.NewSender(webhooks.SenderOptions{
 		UserAgent: "posthaste/" + version, Guard: guard, MaxIdlePerHost: c.limits.MaxPushes,
 	})
 	a.dispatch = dispatcher.New(dispatcher.Options{
 		Broker: a.broker, Subscriptions: subs, Sender: a.sender, Logger: log,
 		Node: hostname(), MaxPushes: c.limits.MaxPushes, Grace: graceOf(c.grace),
+		Observe: measured.Pushed, Tracer: measured.Tracer(),
 	})
 	a.server = api.New(api.Options{
 		Broker: a.broker, Subscriptions: subs, Lane: a.lane, Access: rules,
 		Durable: a.store.Durable(), Dev: c.dev, Version: version, Ready: a.checks, Logger: log,
-		Limits: c.limits.api(),
+		Limits: c.limits.api(), Observer: measured.Requests(), Tracer: measured.Tracer(), Metrics: measured.Handler(),
 	})
+	measured.Watch(a.broker, a.dispatch, func() int { return int(a.open.Load()) })
 	return a, nil
 }
 
@@ -211,12 +228,12 @@ func (a *app) run(step string, part func(ctx context.Context) error) {
 // then consumers may settle, and /readyz says that this server is stopping.
 func (a *app) serve() {
 	failed := func(err error) { a.fail(fmt.Errorf("serve: %w", err)) }
-	public := frontOptions{listener: a.api, connections: a.connections, handler: a.server, log: a.log, failed: failed}
+	public := frontOptions{listener: a.api, connections: a.connections, handler: a.server, open: &a.open, log: a.log, failed: failed}
 	if a.certificate != nil {
 		public.tls = a.certificate.config()
 	}
 	fronts := []*front{newFront(public), newFront(frontOptions{
-		listener: a.admin, connections: maxAdminConnections, handler: a.server.Admin(), log: a.log, failed: failed,
+		listener: a.admin, connections: maxAdminConnections, handler: a.server.Admin(), open: new(atomic.Int64), log: a.log, failed: failed,
 	})}
 	a.cleanups.push("drain the API and admin listeners", func(ctx context.Context) error {
 		errs := make([]error, len(fronts))

@@ -33,6 +33,8 @@ type front struct {
 	ended  chan struct{}
 	// requests counts handlers that run.
 	requests atomic.Int64
+	// open counts connections.
+	open *atomic.Int64
 
 	mu sync.Mutex
 	// silent are connections that have not sent a byte. The HTTP server would wait five
@@ -50,14 +52,16 @@ type frontOptions struct {
 	connections int
 	// tls, if not nil, has the certificate.
 	tls *tls.Config
-	log *slog.Logger
+	// open is where connections are counted.
+	open *atomic.Int64
+	log  *slog.Logger
 	// failed is told of an end that drain did not bring.
 	failed func(error)
 }
 
 // newFront begins to answer.
 func newFront(o frontOptions) *front {
-	f := &front{log: o.log, ended: make(chan struct{}), silent: make(map[net.Conn]struct{})}
+	f := &front{log: o.log, open: o.open, ended: make(chan struct{}), silent: make(map[net.Conn]struct{})}
 	f.server = api.NewHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
 		defer f.requests.Add(-1)
@@ -84,6 +88,12 @@ func (f *front) serve(l net.Listener) error {
 
 // note keeps silent up to date.
 func (f *front) note(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		f.open.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		f.open.Add(-1)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {

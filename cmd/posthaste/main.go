@@ -22,5 +22,5 @@ func main() {
 		<-signals
 		os.Exit(exitFailed) // whoever asks twice does not want to wait
 	}()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/posthaste-io/posthaste/cli"
 )
 
 // Exit codes.
@@ -37,13 +39,21 @@ func (e storeError) Unwrap() error { return e.error }
 
 // commands are what the program can do.
 type commands struct {
-	Serve   serveCommand   `cmd:"" help:"Run the server."`
-	Demo    demoCommand    `cmd:"" help:"See a queue push, retry and bury: a server, an endpoint and a few items, for half a minute at most."`
-	Listen  listenCommand  `cmd:"" help:"Run an endpoint for development: it verifies signatures and prints what came."`
-	Key     keyCommand     `cmd:"" help:"Make a key for those who call a server."`
-	Migrate migrateCommand `cmd:"" help:"Bring the schema of a PostgreSQL database up to date, or tell where it stands."`
-	Version versionCommand `cmd:"" help:"Print the version, the commit and the Go release."`
+	Serve   serveCommand   `cmd:"" group:"server" help:"Run the server."`
+	Demo    demoCommand    `cmd:"" group:"server" help:"See a queue push, retry and bury: a server, an endpoint and a few items, for half a minute at most."`
+	Listen  listenCommand  `cmd:"" group:"server" help:"Run an endpoint for development: it verifies signatures and prints what came."`
+	Health  healthCommand  `cmd:"" group:"server" help:"Ask a server whether it takes work, for the health checks of containers; 0 says yes."`
+	Config  configCommand  `cmd:"" group:"server" help:"Tell what serve would run with, and whether a flag, a variable or a default says so."`
+	Key     keyCommand     `cmd:"" group:"server" help:"Make a key for those who call a server."`
+	Migrate migrateCommand `cmd:"" group:"server" help:"Bring the schema of a PostgreSQL database up to date, or tell where it stands."`
+
+	cli.Commands
+
+	Version versionCommand `cmd:"" group:"program" help:"Print the version, the commit and the Go release."`
 }
+
+// groups are the headings of the list of commands, and of flags.
+var groups = append([]kong.Group{{Key: "server", Title: "Server:"}}, cli.Groups...)
 
 // streams are where a command writes.
 type streams struct {
@@ -53,14 +63,19 @@ type streams struct {
 const about = `A lease queue that pushes: it keeps items safe until they are due, then POSTs them
 to an endpoint, signed, or leases them to a consumer that asks.
 
-Exit codes: 0 ended well, 1 did not work, 2 flags make no sense, 3 the store broke
-while serving. The first SIGTERM or SIGINT stops in order, a second one at once.`
+Exit codes of what runs here: 0 ended well, 1 did not work, 2 flags make no sense, 3 the
+store broke while serving. The first SIGTERM or SIGINT stops in order, a second one at once.
+
+Exit codes of what calls a server: ` + cli.ExitStatuses
 
 // run runs one command until it is done or the context ends, and returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	command, err := parse(args, stdout, stderr)
-	if err == nil && command != nil {
-		err = command.Run(ctx, streams{stdout, stderr})
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	selected, err := parse(args, stdout, stderr)
+	switch c := selected.(type) {
+	case command:
+		err = c.Run(ctx, streams{stdout, stderr})
+	case cli.Command:
+		err = cli.Run(ctx, c, cli.Streams{In: stdin, Out: stdout, Err: stderr})
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "posthaste:", err)
@@ -71,9 +86,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func exitCode(err error) int {
 	var usage usageError
 	var store storeError
+	var known interface{ ExitStatus() int }
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &known):
+		return known.ExitStatus()
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &store):
@@ -83,25 +101,31 @@ func exitCode(err error) int {
 	}
 }
 
-// command is one of [commands], with its flags read.
+// command is one of [commands] that is none of [cli.Commands], with its flags read.
 type command interface {
 	Run(ctx context.Context, s streams) error
 }
 
-// parse reads the command line and the environment. It returns no command if all
-// that was asked for was help.
-func parse(args []string, stdout, stderr io.Writer) (command, error) {
-	var all commands
-	helped := false
-	parser, err := kong.New(&all,
+// newParser returns what reads the command line; helped is called once it has printed
+// help.
+func newParser(stdout, stderr io.Writer, helped func()) (*kong.Kong, error) {
+	return kong.New(new(commands),
 		kong.Name("posthaste"),
 		kong.Description(about),
 		kong.Writers(stdout, stderr),
 		// Kong asks to exit once it has printed help; only main may.
-		kong.Exit(func(int) { helped = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Exit(func(int) { helped() }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups(groups),
 		kong.ValueFormatter(describe),
 	)
+}
+
+// parse reads the command line and the environment, and returns a [command] or a
+// [cli.Command]; nothing, if all that was asked for was help.
+func parse(args []string, stdout, stderr io.Writer) (any, error) {
+	helped := false
+	parser, err := newParser(stdout, stderr, func() { helped = true })
 	if err != nil {
 		return nil, fmt.Errorf("command line: %w", err)
 	}
@@ -115,22 +139,7 @@ func parse(args []string, stdout, stderr io.Writer) (command, error) {
 	case err != nil:
 		return nil, usagef("%w (posthaste --help lists commands and flags)", err)
 	}
-	switch parsed.Selected().Name {
-	case "up":
-		return &all.Migrate.Up, nil
-	case "status":
-		return &all.Migrate.Status, nil
-	case "new":
-		return &all.Key.New, nil
-	case "serve":
-		return &all.Serve, nil
-	case "demo":
-		return &all.Demo, nil
-	case "listen":
-		return &all.Listen, nil
-	default:
-		return &all.Version, nil
-	}
+	return parsed.Selected().Target.Addr().Interface(), nil
 }
 
 // describe adds a flag's environment variable to its help.

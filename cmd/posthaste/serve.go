@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/posthaste-io/posthaste/storage/postgres"
+	"github.com/posthaste-io/posthaste/telemetry"
 	"github.com/posthaste-io/posthaste/webhooks"
 )
 
 // serveCommand is the server's configuration as people give it.
 type serveCommand struct {
 	Listen      string `default:"127.0.0.1:2319" env:"POSTHASTE_LISTEN" help:"Address of the API. Others than this machine may reach it only with keys, and with TLS or --allow-plaintext."`
-	AdminListen string `default:"127.0.0.1:2320" env:"POSTHASTE_ADMIN_LISTEN" help:"Address of health checks and profiles; loopback only."`
+	AdminListen string `default:"127.0.0.1:2320" env:"POSTHASTE_ADMIN_LISTEN" help:"Address of health checks, metrics for Prometheus and profiles; loopback only."`
 	Store       string `env:"POSTHASTE_STORE" placeholder:"URL" help:"Where items are kept: badger:///absolute/directory, badger:relative/directory, postgres://user:password@host/database, or memory: (gone when the process ends). Default badger:posthaste-data; with --dev memory:."`
 	Dev         bool   `env:"POSTHASTE_DEV" help:"For development: a memory store unless --store says otherwise, no key needed unless one is given, pushes to loopback addresses allowed, logs as text, errors indented and with the cause of what went wrong within."`
 
@@ -56,6 +57,9 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 	config, err := c.config(os.Getenv(rootKeyVariable))
 	if err != nil {
 		return err
+	}
+	if config.export, err = telemetry.ReadEnvironment(os.Getenv); err != nil {
+		return usageError{err}
 	}
 	config.stdout = s.stdout
 	defer paceCollector()()
@@ -98,6 +102,8 @@ type config struct {
 	// minFreeDisk is in bytes; 0 is the store's default.
 	minFreeDisk    uint64
 	acceptDataLoss bool
+	// export says what goes to a collector.
+	export telemetry.Export
 	// schema, migrate and hints are for PostgreSQL.
 	schema         string
 	migrate, hints bool

@@ -83,7 +83,7 @@ var leaseSQL = `, leased as (
 		updated_at = (select now from clock)
 	from chosen c
 	where i.id = c.id and i.queue = c.queue and i.home = c.home
-	returning c.n, c.taker, c.available_at as position, ` + itemColumns("i", true) + `
+	returning c.n, c.taker, c.available_at as position, c.held as lapsed, ` + itemColumns("i", true) + `
 ), lapses as (
 	` + recordSQL(`
 		select n as place, 1 as turn, (select now from clock) as now, `+lapseRecord+` as type, 0 as next, id, $3::bigint as queue, home, deliveries, null::timestamptz as next_at,

@@ -144,7 +144,11 @@ func (c *claim) read(rows pgx.Rows) error {
 			continue
 		}
 		var place, taker int32
-		it, err := scanItem(rows, &c.now, &picked, &place, &taker, &c.last)
+		var lapsed bool
+		it, err := scanItem(rows, &c.now, &picked, &place, &taker, &c.last, &lapsed)
+		if lapsed {
+			c.result.Lapsed++
+		}
 		if err := c.give(it, err, taker); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ var errMissing = errors.New("content is missing")
 type dealt struct {
 	slot    slot
 	item    *queue.Item
+	lapsed  bool
 	body    uint64
 	content []byte // of a volatile store
 }
@@ -125,7 +126,8 @@ func (s *Store) ready(p *partition, now int64, want int) (slot, error) {
 func (s *Store) lease(sl slot, t *queue.Taker, now int64) dealt {
 	e := s.lift(sl)
 	x := s.touch(e)
-	if e.is(held) {
+	lapsed := e.is(held)
+	if lapsed {
 		s.accountForLapse(e, x, now)
 	}
 	s.renew(x)
@@ -137,7 +139,7 @@ func (s *Store) lease(sl slot, t *queue.Taker, now int64) dealt {
 	e.at = deadline(now, t.TTL)
 	s.lower(sl, now)
 	it := s.view(e)
-	d := dealt{slot: sl, item: &it, body: x.body}
+	d := dealt{slot: sl, item: &it, lapsed: lapsed, body: x.body}
 	if s.options.Volatile {
 		d.content = *s.contents.get(sl)
 	}
@@ -171,6 +173,9 @@ func (s *Store) answer(hands [][]dealt) queue.LeaseResult {
 		items := make([]queue.Item, 0, len(hand))
 		for j := range hand {
 			d := &hand[j]
+			if d.lapsed {
+				result.Lapsed++
+			}
 			content, err := s.content(d.item.Home, d.body, d.content)
 			switch {
 			case err == nil:

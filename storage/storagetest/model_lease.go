@@ -16,14 +16,15 @@ func (m *Model) Lease(ctx context.Context, calls []queue.LeaseCall) (queue.Lease
 	defer end()
 	answer := queue.LeaseAnswer{Now: now}
 	for _, call := range calls {
-		answer.Calls = append(answer.Calls, queue.LeaseResult{Takers: m.deal(call, now)})
+		answer.Calls = append(answer.Calls, m.deal(call, now))
 	}
 	return answer, nil
 }
 
 // deal goes round the takers with one item after the other, as one deals cards.
-func (m *Model) deal(call queue.LeaseCall, now time.Time) [][]queue.Item {
+func (m *Model) deal(call queue.LeaseCall, now time.Time) queue.LeaseResult {
 	given := make([][]queue.Item, len(call.Takers))
+	lapsed := 0
 	full := make([]bool, len(call.Takers))
 	turn := 0
 	for _, it := range m.partition(call.Queue, call.Partition) {
@@ -38,6 +39,9 @@ func (m *Model) deal(call queue.LeaseCall, now time.Time) [][]queue.Item {
 			if full[i] = full[i] || !fits(call.Takers[i], given[i], it); full[i] {
 				continue
 			}
+			if it.Held {
+				lapsed++
+			}
 			m.lease(it, call.Takers[i], now)
 			given[i] = append(given[i], cloneItem(it))
 			taken = true
@@ -47,7 +51,7 @@ func (m *Model) deal(call queue.LeaseCall, now time.Time) [][]queue.Item {
 			break
 		}
 	}
-	return given
+	return queue.LeaseResult{Takers: given, Lapsed: lapsed}
 }
 
 func fits(taker queue.Taker, given []queue.Item, it *queue.Item) bool {

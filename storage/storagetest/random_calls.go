@@ -104,6 +104,7 @@ func (c *comparison) lease() error {
 		var s strings.Builder
 		fmt.Fprintln(&s, "now", clockTime(answer.Now))
 		for _, call := range answer.Calls {
+			fmt.Fprintln(&s, "lapsed", call.Lapsed)
 			for i, items := range call.Takers {
 				for _, it := range items {
 					fmt.Fprintln(&s, "taker", i, describeFree(it), describeContent(it.Content))

@@ -72,6 +72,19 @@ var counterCases = []testCase{
 		f.apply(release(leased))
 		f.wantCounters("next lease", f.leaseOne(q, push(1)), counters{3, 0, 1})
 	}},
+	{"D06_LeaseTellsHowManyLapsed", func(f *fixture) {
+		q := f.queue()
+		f.fill(q, 3)
+		f.lease(q, 2)
+		f.clock.Advance(2 * leaseTTL)
+		for _, want := range []int{2, 3} {
+			got := f.leaseCalls(queue.LeaseCall{Queue: q, Takers: []queue.Taker{pull(2), pull(2)}})[0]
+			if n := len(got.Takers[0]) + len(got.Takers[1]); n != 3 || got.Lapsed != want {
+				f.Errorf("got %d items and %d lapsed, want 3 and %d", n, got.Lapsed, want)
+			}
+			f.clock.Advance(2 * leaseTTL)
+		}
+	}},
 	{"D06_ReleaseLeavesTheRecoveries", func(f *fixture) {
 		q := f.queue()
 		f.produceAndLease(q, push(1))

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/posthaste-io/posthaste/api/client"
+)
+
+// redriveCommand moves buried items back.
+type redriveCommand struct {
+	Queue  string    `arg:"" help:"The dead-letter queue, such as orders~dead."`
+	Item   []string  `placeholder:"ID" help:"These items only. May be repeated."`
+	Kind   string    `placeholder:"KIND" help:"Of this kind only."`
+	Reason string    `placeholder:"WORD" help:"Buried for this reason only, such as max_attempts."`
+	Before time.Time `placeholder:"TIME" help:"Buried before this instant only, such as 2030-01-31T08:00:00Z."`
+	From   string    `placeholder:"QUEUE" help:"Buried by this queue only."`
+	To     string    `placeholder:"QUEUE" help:"Where to. Default is where each came from."`
+	Limit  int       `placeholder:"N" help:"At most so many, up to 100000. Default is all."`
+	DryRun bool      `short:"n" help:"Count what would be moved, and move nothing."`
+	connection
+}
+
+// redriveView is what --json prints.
+type redriveView struct {
+	Moved   int  `json:"moved"`
+	Skipped int  `json:"skipped"`
+	More    bool `json:"more"`
+	DryRun  bool `json:"dry_run"`
+}
+
+// mostRedriven is the most that one call moves or counts.
+const mostRedriven = 100_000
+
+// run implements Command.
+func (f *redriveCommand) run(ctx context.Context, c *console) error {
+	if f.Limit < 0 {
+		return usagef("--limit %d: want 1 to %d", f.Limit, mostRedriven)
+	}
+	return f.with(ctx, func(ctx context.Context, cl *client.Client) error {
+		params := client.RedriveParams{
+			ItemIDs: f.Item, Kind: f.Kind, Reason: f.Reason, Before: f.Before, From: f.From, Limit: f.Limit, DryRun: f.DryRun, Target: f.To,
+		}
+		if f.DryRun && f.Limit == 0 {
+			params.Limit = mostRedriven
+		}
+		v := redriveView{DryRun: f.DryRun}
+		for again := true; again; {
+			done, err := cl.Redrive(ctx, f.Queue, params)
+			if err != nil {
+				return partly(v.Moved, "moved", err)
+			}
+			v.Moved += done.Moved
+			v.Skipped, v.More = done.Skipped, done.More
+			// A dry run would count the same ones again, and so does one that moves none.
+			again = done.More && f.Limit == 0 && !f.DryRun && done.Moved > 0
+		}
+		return f.tell(c, v)
+	})
+}
+
+func (f *redriveCommand) tell(c *console, v redriveView) error {
+	if f.JSON {
+		return c.object(v)
+	}
+	where := "to where they came from"
+	if f.To != "" {
+		where = "to " + f.To
+	}
+	text := fmt.Sprintf("%s moved %s", plural(v.Moved, "item"), where)
+	if v.DryRun {
+		text = fmt.Sprintf("%s would be moved %s", plural(v.Moved, "item"), where)
+	}
+	if v.Skipped > 0 {
+		text += fmt.Sprintf("; %d left where they are: leased, in the target already, or without a queue to go to", v.Skipped)
+	}
+	if v.More {
+		text += "; there are more"
+	}
+	return c.printf("%s\n", printable(text))
+}
