@@ -284,6 +284,9 @@ func (a *app) checks() []api.Check {
 	if files, ok := a.store.(interface{ Damage() error }); ok {
 		checks = append(checks, api.Check{Name: "files", Err: files.Damage(), Minor: true})
 	}
+	if disk, ok := a.store.(interface{ Space() error }); ok {
+		checks = append(checks, api.Check{Name: "disk", Err: disk.Space(), Minor: true})
+	}
 	if a.certificate != nil {
 		checks = append(checks, api.Check{Name: "certificate", Err: a.certificate.Err(), Minor: true})
 	}

@@ -69,11 +69,17 @@ func TestB05_TightDiskStopsProduceUntilThereIsRoom(t *testing.T) {
 	}
 	free.Store(1<<30 - 1)
 	waitFor(t, "produce is refused", func() bool { return errors.Is(try(), queue.ErrDiskFull) })
+	if err := s.Space(); !errors.Is(err, queue.ErrDiskFull) {
+		t.Errorf("space: got %v, want the reason why nothing new is taken", err)
+	}
 	if got := len(leaseFrom(t, s, 1)); got != 1 {
 		t.Errorf("leased %d on a tight disk, want 1", got)
 	}
 	free.Store(1 << 40)
 	waitFor(t, "produce works again", func() bool { return try() == nil })
+	if err := s.Space(); err != nil {
+		t.Errorf("space: got %v with room", err)
+	}
 }
 
 // waitFor polls a condition that a real second brings about.

@@ -204,6 +204,18 @@ const (
 // SetRoom says how much there is from now on.
 func (s *Store) SetRoom(r Room) { s.room.Store(int32(r)) }
 
+// Space is nil while the disk has room for new items, and says so otherwise.
+func (s *Store) Space() error {
+	switch Room(s.room.Load()) {
+	case Tight:
+		return fmt.Errorf("%w: no new items are taken", queue.ErrDiskFull)
+	case Full:
+		return fmt.Errorf("%w: nothing is written", queue.ErrDiskFull)
+	default:
+		return nil
+	}
+}
+
 // intent is what a verb is about to do.
 type intent int
 
