@@ -9,7 +9,7 @@ GOTESTSUM := go tool gotestsum --format standard-quiet --hide-summary=skipped --
 
 .PHONY: help
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build bin/posthaste, a static binary
@@ -20,20 +20,24 @@ demo: ## See a queue push, retry and bury within half a minute
 	go run ./cmd/posthaste demo
 
 .PHONY: test
-test: ## Run all tests: unit, conformance, end to end, crash, and overload by itself
+test: ## Run all tests: unit, conformance, end to end, crash, bench, and overload by itself
 	$(GOTESTSUM) -count=1 ./...
+	go -C test/bench test -count=1 ./...
 	POSTHASTE_TEST_FLOOD=1m $(GOTESTSUM) -count=1 ./test/overload
 
 .PHONY: check
 check: lint ## Run what a change must pass: lint, layers, all tests with the race detector
 	$(GOTESTSUM) -count=1 -race ./...
+	go -C test/bench test -count=1 -race ./...
 
 .PHONY: lint
 lint: ## Check format, vet, staticcheck and the layers
 	@unformatted=$$(go tool gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
+	go -C test/bench vet ./...
 	go tool staticcheck ./...
+	cd test/bench && $$(go -C ../.. tool -n staticcheck) ./...
 	go test -count=1 ./test
 
 # FUZZTIME is how long each target is tried.
@@ -55,6 +59,15 @@ fmt: ## Format the source
 generate: ## Make generated code anew
 	go generate ./...
 
+# test/bench is a module of its own: what it measures beside is none of the server's
+# dependencies. BENCHFLAGS are its flags; their paths are looked for from there.
+BENCHFLAGS ?=
+
 .PHONY: bench
-bench: ## Measure whole paths through the real binary, and how the cost of a lease grows
-	go run ./test/bench
+bench: ## Measure the real binary on each store, beside others; ten minutes
+	go run -C test/bench . $(BENCHFLAGS)
+
+.PHONY: bench-report
+bench-report: ## Measure, and keep the figures in test/reports; on a quiet machine
+	mkdir -p test/reports
+	go run -C test/bench . -report ../reports $(BENCHFLAGS)

@@ -23,6 +23,7 @@ type Commands struct {
 	Subscriptions subscriptionsCommands `cmd:"" group:"queues" help:"Make, change and pause the endpoints that queues are pushed to."`
 	Top           topCommand            `cmd:"" group:"queues" help:"Watch queues and the pushes of subscriptions."`
 	Doctor        doctorCommand         `cmd:"" group:"queues" help:"Look for what is wrong with a server, its queues and its subscriptions, and say what to do."`
+	Bench         benchCommand          `cmd:"" group:"queues" help:"Measure a server on a queue of its own: how many items a second, and how long each step takes."`
 	Completion    completionCommand     `cmd:"" group:"program" help:"Print a script that completes commands, flags and names in a shell."`
 	Words         wordsCommand          `cmd:"" name:"__complete" hidden:"" passthrough:""`
 }

@@ -41,7 +41,7 @@ func (b *bench) churnOn(ctx context.Context, s *server, name string) error {
 	for i, rate := range rates[1 : churnIntervals-1] {
 		first.also(fmt.Sprintf("sixth_%d", i+2), rate)
 	}
-	last.against(rates[0], "the first sixth", atLeast, churnKeeps)
+	last.against("", rates[0], "the first sixth", atLeast, churnKeeps)
 	if on.name != "postgres" {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (b *bench) churnOn(ctx context.Context, s *server, name string) error {
 		return err
 	}
 	size.add(float64(bytes) / (1 << 20))
-	size.against(churnMaxMiB, "1 GiB", atMost, 1)
+	size.against("", churnMaxMiB, "1 GiB", atMost, 1)
 
 	if _, err := conn.Exec(ctx, "begin isolation level repeatable read; select count(*) from pg_class"); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (b *bench) churnOn(ctx context.Context, s *server, name string) error {
 	}
 	old := b.sheet.row("churn beside an old snapshot", on, "items/s")
 	old.add(beside[0])
-	old.against(rates[churnIntervals-1], "the last sixth without", atLeast, churnSnapshot)
+	old.against("", rates[churnIntervals-1], "the last sixth without", atLeast, churnSnapshot)
 	return nil
 }
 

@@ -4,13 +4,17 @@
 // machine; trust the ratios and the processor time per item, not the absolute
 // figures.
 //
-//	go run ./test/bench                       # everything, about five minutes
-//	go run ./test/bench -quick                # does it still work? a few seconds
-//	go run ./test/bench -only 'e2e|push' -json report.json -profiles .
-//	go run ./test/bench -only none -churn 3m -stores postgres
+//	go run .                       # everything, less than ten minutes
+//	go run . -quick                # does it still work? a few seconds
+//	go run . -only 'e2e|push' -json report.json -profiles .
+//	go run . -only none -churn 3m -stores postgres
+//	go run . -report ../reports    # the figures to keep; on a quiet machine
+//
+// It is a module of its own, for the sake of what it measures beside: River and asynq
+// are no dependencies of the server.
 //
 // Whether what was acknowledged would survive a power cut stands beside each
-// figure. What --json writes is described at [Report].
+// figure. What -json writes is described at [Report].
 package main
 
 import (
@@ -22,59 +26,11 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/posthaste-io/posthaste/storage/postgres/pgtest"
 )
-
-// plan says how much is measured, and for how long.
-type plan struct {
-	rounds      int
-	short, long time.Duration
-	// queued is what the drain rows begin with, by batch size.
-	queued map[int]int
-	// shapes are those of [bench.flatRows]. The first is what the series of what is
-	// queued is compared with; the one with baseQueued and nothing held, the other's,
-	// in which as many items are held or queued altogether.
-	shapes                 []shape
-	baseQueued, mostQueued int
-	probes                 int
-	pushes                 int
-}
-
-var full = plan{
-	rounds: 3, short: 1500 * time.Millisecond, long: 3 * time.Second,
-	queued: map[int]int{1: 50_000, 10: 150_000, 100: 300_000},
-	shapes: []shape{
-		{queued: 1000},
-		{queued: 100_000},
-		{queued: 1_000_000},
-		{queued: 100_000, held: 10_000},
-		{queued: 100_000, held: 50_000},
-	},
-	baseQueued: 100_000, mostQueued: 1_000_000, probes: 500, pushes: 120_000,
-}
-
-var quick = plan{
-	rounds: 1, short: 150 * time.Millisecond, long: 600 * time.Millisecond,
-	queued:     map[int]int{1: 1000, 10: 2000, 100: 5000},
-	shapes:     []shape{{queued: 1000}, {queued: 5000}, {queued: 4000, held: 1000}},
-	baseQueued: 5000, mostQueued: 5000, probes: 20, pushes: 10_000,
-}
-
-// What a peer, a lease queue in Go, reached with the free run on such a machine,
-// with a driver of its own over protobuf; its disk store without sync.
-var peer = map[string]struct {
-	rate float64
-	text string
-	goal float64
-}{
-	"memory":   {13_700, "a peer's 13,700 items/s", 1},
-	"badger":   {2_400, "a peer's 2,400 items/s, unsynced", 3},
-	"postgres": {1_900, "a peer's 1,900 items/s", 3},
-}
 
 type bench struct {
 	plan     plan
@@ -83,10 +39,13 @@ type bench struct {
 	profiles string
 	stores   []store
 	sheet    sheet
+	skipped  []string
 	queues   int
 	// postgres is the database's URL, each server on it has a schema of its own.
 	postgres string
 	schemas  int
+	// database has the processor time of its processes.
+	database []source
 	// churn is how long that runs, 0 for not at all.
 	churn time.Duration
 }
@@ -113,8 +72,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	smoke := flags.Bool("quick", false, "measure little: shows that everything works, the figures mean nothing")
 	file := flags.String("json", "", "write the report to this `file`")
+	keep := flags.String("report", "", "write the report into this `folder`, named by the day, in JSON and in Markdown")
 	rounds := flags.Int("rounds", 0, "measure so many `times`")
-	only := flags.String("only", "", "groups to measure, a `regexp` over: e2e produce drain push flat")
+	only := flags.String("only", "", "groups to measure, a `regexp` over: e2e produce drain push flat peers")
 	names := flags.String("stores", "memory|badger|postgres", "stores to measure, a `regexp`")
 	churning := flags.Duration("churn", 0, "also run producers and consumers over a standing backlog for so `long` on each store, as 3m")
 	profiles := flags.String("profiles", "", "write processor profiles of e2e and push into this `folder`")
@@ -141,19 +101,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if *rounds > 0 {
 		b.plan.rounds = *rounds
 	}
-	if slices.ContainsFunc(b.stores, func(s store) bool { return s.name == "postgres" }) {
-		url, closing, err := pgtest.Open("shared_buffers=1GB", "max_wal_size=4GB")
-		if err != nil {
-			return err
-		}
-		b.postgres = url
-		defer func() { err = errors.Join(err, closing()) }()
+	report := Report{At: time.Now().UTC().Truncate(time.Second), Machine: thisMachine(), Rounds: b.plan.rounds, Quick: *smoke}
+	if report.Machine.Load > quiet {
+		fmt.Fprintf(os.Stderr, "bench: the machine is busy (load average %.1f): trust ratios alone, and those little\n", report.Machine.Load)
 	}
-	if b.dir, err = os.MkdirTemp("", "posthaste-bench"); err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(b.dir) }()
-	if b.binary, err = build(ctx, b.dir); err != nil {
+	closing, err := b.open(ctx)
+	defer func() { err = errors.Join(err, closing()) }()
+	if err != nil {
 		return err
 	}
 	if err := b.measure(ctx, groups.MatchString); err != nil {
@@ -162,17 +116,71 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if len(b.sheet.rows) == 0 {
 		return fmt.Errorf("-only %s -stores %s: nothing is measured", *only, *names)
 	}
-	if err := b.sheet.print(out); err != nil {
+	b.sheet.judge(b.plan.goals())
+	report.Rows, report.Skipped = b.sheet.rows, b.skipped
+	if err := b.nameOthers(ctx, &report.Machine); err != nil {
 		return err
+	}
+	if err := report.print(out); err != nil {
+		return err
+	}
+	if *keep != "" {
+		if err := report.keep(*keep); err != nil {
+			return err
+		}
 	}
 	if *file == "" {
 		return nil
 	}
-	report := Report{
-		At: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), CPUs: runtime.NumCPU(),
-		Rounds: b.plan.rounds, Quick: *smoke, Rows: b.sheet.rows,
-	}
 	return report.write(*file)
+}
+
+// quiet is the load average below which a machine does nothing else.
+const quiet = 1.5
+
+// open builds the server and starts a database, if one is measured. closing, which is
+// never nil, ends it and removes all files.
+func (b *bench) open(ctx context.Context) (closing func() error, err error) {
+	remove := func() error { return os.RemoveAll(b.dir) }
+	if b.dir, err = os.MkdirTemp("", "posthaste-bench"); err != nil {
+		return remove, err
+	}
+	if b.binary, err = build(ctx, b.dir); err != nil || !b.measures("postgres") {
+		return remove, err
+	}
+	url, closeDatabase, err := pgtest.Open("shared_buffers=1GB", "max_wal_size=4GB")
+	if err != nil {
+		return remove, err
+	}
+	b.postgres = url
+	b.database, err = database(ctx, url)
+	return func() error { return errors.Join(closeDatabase(), remove()) }, err
+}
+
+// measures says whether a store is wanted.
+func (b *bench) measures(name string) bool {
+	return slices.ContainsFunc(b.stores, func(s store) bool { return s.name == name })
+}
+
+// nameOthers adds the versions of what was measured beside, or stored in.
+func (b *bench) nameOthers(ctx context.Context, m *Machine) (err error) {
+	if b.postgres != "" {
+		if m.PostgreSQL, err = postgresVersion(ctx, b.postgres); err != nil {
+			return err
+		}
+	}
+	for _, r := range b.sheet.rows {
+		switch r.Store {
+		case "river":
+			m.River = moduleVersion("github.com/riverqueue/river")
+		case "redis":
+			m.Asynq = moduleVersion("github.com/hibiken/asynq")
+			if m.Redis, err = redisVersion(ctx, redisProgram); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // measure takes all rows of the groups that are wanted.
@@ -188,6 +196,11 @@ func (b *bench) measure(ctx context.Context, want func(group string) bool) error
 	}
 	if want("push") {
 		if err := b.pushRows(ctx); err != nil {
+			return err
+		}
+	}
+	if want("peers") {
+		if err := b.peerRows(ctx); err != nil {
 			return err
 		}
 	}
@@ -220,14 +233,14 @@ func (b *bench) queueRows(ctx context.Context, on store, want func(group string)
 		}
 	}()
 	if want("e2e") {
-		if err := b.e2eRow(ctx, s); err != nil {
-			return err
+		for _, f := range []flow{paced, freeA, freeB} {
+			if err := b.flowRow(ctx, s, f); err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
 		}
-		to := peer[on.name]
-		b.sheet.row("e2e A", on, "items/s").against(to.rate, to.text, atLeast, to.goal)
 	}
 	if want("produce") {
-		for _, one := range []struct{ producers, each int }{{16, 1}, {64, 1}, {16, 100}} {
+		for _, one := range []struct{ producers, each int }{{1, 1}, {16, 1}, {64, 1}, {16, 100}} {
 			if err := b.produceRow(s, one.producers, one.each); err != nil {
 				return err
 			}
@@ -264,6 +277,5 @@ func (b *bench) pushRows(ctx context.Context) (err error) {
 			}
 		}
 	}
-	b.judgePush()
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,23 +25,38 @@ type store struct {
 
 var stores = []store{{name: "memory"}, {name: "badger", durable: true}, {name: "postgres", durable: true}}
 
-// build compiles the server into dir.
+// storeNamed is one of the stores.
+func storeNamed(name string) store {
+	i := slices.IndexFunc(stores, func(s store) bool { return s.name == name })
+	return stores[i]
+}
+
+// build compiles the server into dir, as its own module says: here, with what peers
+// want, it could get other versions of libraries.
 func build(ctx context.Context, dir string) (string, error) {
-	binary := filepath.Join(dir, "posthaste")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/posthaste-io/posthaste/cmd/posthaste").CombinedOutput()
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/posthaste-io/posthaste").Output()
 	if err != nil {
+		return "", fmt.Errorf("build: find the source, from test/bench: %w", err)
+	}
+	binary := filepath.Join(dir, "posthaste")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/posthaste")
+	cmd.Dir = strings.TrimSpace(string(root))
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}
 	return binary, nil
 }
 
-// server is a running process.
+// server is a process, and what it is started with.
 type server struct {
 	store       store
 	host, admin string
-	cmd         *exec.Cmd
-	ended       chan error
-	log         string
+	sources     []source
+	binary, dir string
+	flags       []string
+
+	cmd   *exec.Cmd
+	ended chan error
 }
 
 // start runs the server on a fresh store and waits until it is ready.
@@ -49,45 +65,58 @@ func (b *bench) start(ctx context.Context, on store) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := freeAddress()
-	if err != nil {
+	s := &server{store: on, binary: b.binary, dir: dir}
+	if s.host, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	admin, err := freeAddress()
-	if err != nil {
+	if s.admin, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	var flags []string
+	s.sources = []source{{serverCPU, func() (time.Duration, error) { return timeOf(s.cmd.Process.Pid) }}}
 	switch on.name {
 	case "memory":
-		flags = []string{"--store", "memory:"}
+		s.flags = []string{"--store", "memory:"}
 	case "badger":
-		flags = []string{"--store", "badger://" + filepath.Join(dir, "data")}
+		s.flags = []string{"--store", "badger://" + filepath.Join(dir, "data")}
 	case "postgres":
-		b.schemas++
-		flags = []string{"--store", b.postgres, "--schema", "bench_" + strconv.Itoa(os.Getpid()) + "_" + strconv.Itoa(b.schemas)}
+		s.flags = []string{"--store", b.postgres, "--schema", b.freshSchema()}
+		s.sources = append(s.sources, b.database...)
 	}
-	s := &server{store: on, host: host, admin: admin, ended: make(chan error, 1), log: filepath.Join(dir, "log")}
-	log, err := os.Create(s.log)
+	return s, s.launch(ctx)
+}
+
+// freshSchema names one that nobody has used.
+func (b *bench) freshSchema() string {
+	b.schemas++
+	return "bench_" + strconv.Itoa(os.Getpid()) + "_" + strconv.Itoa(b.schemas)
+}
+
+// launch starts the process on what is stored, and waits until it is ready.
+func (s *server) launch(ctx context.Context) error {
+	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = log.Close() }()
-	s.cmd = exec.Command(b.binary, append([]string{
-		"serve", "--listen", host, "--admin-listen", admin, "--egress-allow", "127.0.0.1/32",
-	}, flags...)...)
-	s.cmd.Env = append(os.Environ(), "POSTHASTE_ROOT_KEY="+rootKey)
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	if err := s.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", on.name, err)
+	cmd := exec.Command(s.binary, append([]string{
+		"serve", "--listen", s.host, "--admin-listen", s.admin, "--egress-allow", "127.0.0.1/32",
+	}, s.flags...)...)
+	cmd.Env = append(os.Environ(), "POSTHASTE_ROOT_KEY="+rootKey)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", s.store.name, err)
 	}
-	go func() { s.ended <- s.cmd.Wait() }()
+	ended := make(chan error, 1)
+	s.cmd, s.ended = cmd, ended
+	go func() { ended <- cmd.Wait() }()
 	if err := s.ready(ctx); err != nil {
-		_ = s.cmd.Process.Kill()
-		return nil, err
+		_ = cmd.Process.Kill()
+		return err
 	}
-	return s, nil
+	return nil
 }
+
+func (s *server) log() string { return filepath.Join(s.dir, "log") }
 
 // filled has something measured on a server of its own with so many items on a fresh
 // queue.
@@ -128,7 +157,7 @@ func (s *server) ready(ctx context.Context) error {
 		}
 		select {
 		case err := <-s.ended:
-			text, _ := os.ReadFile(s.log)
+			text, _ := os.ReadFile(s.log())
 			return fmt.Errorf("start %s: ended: %w\n%s", s.store.name, err, text)
 		case <-ctx.Done():
 			return fmt.Errorf("start %s: not ready: %w", s.store.name, ctx.Err())
@@ -139,43 +168,28 @@ func (s *server) ready(ctx context.Context) error {
 
 // stop ends the process and drops its data.
 func (s *server) stop() error {
-	defer func() { _ = os.RemoveAll(filepath.Dir(s.log)) }()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stop: %w", err)
+	defer func() { _ = os.RemoveAll(s.dir) }()
+	return s.halt()
+}
+
+// halt ends the process in order.
+func (s *server) halt() error { return end(s.store.name, s.cmd.Process, s.ended) }
+
+// end asks a process to end and waits until it has.
+func end(name string, p *os.Process, ended <-chan error) error {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop %s: %w", name, err)
 	}
 	select {
-	case err := <-s.ended:
+	case err := <-ended:
 		if err != nil {
-			return fmt.Errorf("stop %s: %w", s.store.name, err)
+			return fmt.Errorf("stop %s: %w", name, err)
 		}
 		return nil
 	case <-time.After(30 * time.Second):
-		_ = s.cmd.Process.Kill()
-		return errors.New("stop: the server did not end within 30 s")
+		_ = p.Kill()
+		return fmt.Errorf("stop %s: it did not end within 30 s", name)
 	}
-}
-
-// cpu returns the processor time used so far.
-func (s *server) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	// The second field, the name, may hold spaces; the rest begins after its bracket.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	const user, system, ticksPerSecond = 11, 12, 100
-	if len(fields) <= system {
-		return 0, fmt.Errorf("processor time: %q", text)
-	}
-	var ticks int64
-	for _, field := range []string{fields[user], fields[system]} {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("processor time: %w", err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
 }
 
 // resident returns the resident memory in MiB.
