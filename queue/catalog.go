@@ -53,6 +53,8 @@ type knownQueue struct {
 	// be made: the next try takes it.
 	deadNumber atomic.Uint64
 	pins
+	// flow is the leaser's, and guarded by its lock.
+	flow flow
 }
 
 type readSettings struct {

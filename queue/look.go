@@ -175,13 +175,14 @@ func (l *leaser) deal(looks []*look, took time.Duration) {
 
 // serve is deal for one queue. l.mu is held.
 func (l *leaser) serve(lk *look) {
-	drained := false
+	drained, brought := false, 0
 	for i, w := range lk.takers {
 		w.looking = false
 		var items []Item
 		if lk.err == nil {
 			items = lk.result.Takers[i]
 			drained = drained || len(items)+lk.doomed[i] == 0
+			brought += len(items)
 		}
 		switch {
 		case w.gone:
@@ -198,8 +199,9 @@ func (l *leaser) serve(lk *look) {
 			l.answer(w, w.reply, nil)
 		}
 	}
+	lk.line.queue.flow.add(brought)
 	if drained {
-		lk.line.restUntil = time.Now().Add(min(restPerLook*l.pace, longestRest))
+		lk.line.restUntil = time.Now().Add(l.restAfter(lk.line.queue))
 		// One taker found nothing, so there was nothing for anybody else either: for
 		// those who only got what is buried, and for those in line behind the takers.
 		for _, w := range lk.line.waiters {
@@ -212,6 +214,34 @@ func (l *leaser) serve(lk *look) {
 	if !drained && len(lk.line.waiters) > 0 {
 		l.mark(lk.line) // there may be more, or nobody could tell
 	}
+}
+
+// restAfter is how long a queue rests that ran dry.
+func (l *leaser) restAfter(q *knownQueue) time.Duration {
+	during := q.flow.rate * l.pace.Seconds() // items that come while a look is under way
+	part := min(max(during-calm, 0), 1)
+	return time.Duration(part * float64(min(restPerLook*l.pace, longestRest)))
+}
+
+// flow is how many items a queue gives out.
+type flow struct {
+	// rate is items a second, of late; at is when that was reckoned.
+	rate float64
+	at   time.Time
+}
+
+// add takes what a look brought into the rate.
+func (f *flow) add(items int) {
+	now := time.Now()
+	since := now.Sub(f.at)
+	if f.at.IsZero() || since > 10*rateTime { // the first in a while
+		*f = flow{at: now}
+		return
+	}
+	since = max(since, time.Microsecond)
+	share := min(float64(since)/float64(rateTime), 1)
+	f.rate += (float64(items)/since.Seconds() - f.rate) * share
+	f.at = now
 }
 
 func (l *leaser) foundNothing(w *waiter, now time.Time) {

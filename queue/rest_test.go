@@ -9,14 +9,28 @@ import (
 	"github.com/posthaste-io/posthaste/storage/storagetest"
 )
 
-// lookSlowly makes a consumer wait whose first look at the store takes so long that
-// the longest rest follows, and finds nothing. The rest begins now.
-func (f *fixture) lookSlowly(t *testing.T, p queue.LeaseParams) <-chan answer[queue.LeaseReply] {
+// busy is how many items come before the queue rests fully: the first taker has a look
+// of its own.
+const busy = 11
+
+// lookSlowly makes a consumer wait behind others, whom a slow look at the store brings
+// so many items, and the consumer none. The longest rest begins now, if they were many.
+func (f *fixture) lookSlowly(t *testing.T, brought int, p queue.LeaseParams) <-chan answer[queue.LeaseReply] {
 	t.Helper()
 	open := f.store.Block(storagetest.Lease)
+	var others []<-chan answer[queue.LeaseReply]
+	for range brought {
+		others = append(others, f.startLease(t.Context(), waitFor(1, time.Minute)))
+	}
 	waiting := f.startLease(t.Context(), p)
+	if brought > 0 {
+		f.produce(t, "orders", items(brought)...)
+	}
 	<-time.After(time.Second) // The bubble's time.
 	open()
+	for _, other := range others {
+		<-other
+	}
 	synctest.Wait()
 	if !isPending(waiting) {
 		t.Fatal("lease of an empty queue did not wait")
@@ -30,7 +44,7 @@ const longestRest = 20 * time.Millisecond
 func TestLease_GathersWhatComesWhileADryQueueRests(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
-		waiting := f.lookSlowly(t, waitFor(10, time.Minute))
+		waiting := f.lookSlowly(t, busy, waitFor(10, time.Minute))
 		began, before := time.Now(), f.store.Calls(storagetest.Lease)
 		for range 10 {
 			f.produce(t, "orders", items(1)...)
@@ -48,7 +62,7 @@ func TestLease_GathersWhatComesWhileADryQueueRests(t *testing.T) {
 func TestLease_IsServedAtOnceAfterAQuietTime(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
-		waiting := f.lookSlowly(t, waitFor(10, time.Minute))
+		waiting := f.lookSlowly(t, busy, waitFor(10, time.Minute))
 		<-time.After(longestRest)
 		began := time.Now()
 		f.produce(t, "orders", items(1)...)
@@ -62,7 +76,7 @@ func TestLease_IsNotHeldUpByTheRestWhereItsTimeIsUp(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []time.Duration{0, longestRest / 2} {
 		bubble(t, func(t *testing.T, f *fixture) {
-			f.lookSlowly(t, waitFor(10, time.Minute))
+			f.lookSlowly(t, busy, waitFor(10, time.Minute))
 			began := time.Now()
 			f.produce(t, "orders", items(11)...)
 			reply, err := f.Lease(t.Context(), waitFor(1, wait))
@@ -76,7 +90,7 @@ func TestLease_IsNotHeldUpByTheRestWhereItsTimeIsUp(t *testing.T) {
 func TestLease_DoesNotRestWhileThereIsMore(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
-		waiting := f.lookSlowly(t, waitFor(1, time.Minute))
+		waiting := f.lookSlowly(t, busy, waitFor(1, time.Minute))
 		f.produce(t, "orders", items(3)...)
 		<-waiting
 		began := time.Now()
@@ -89,4 +103,19 @@ func TestLease_DoesNotRestWhileThereIsMore(t *testing.T) {
 			t.Errorf("took %s, want no time: the queue had enough for everybody", took)
 		}
 	})
+}
+
+// Items that come one by one are not held up for each other.
+func TestLease_DoesNotRestWhereLittleComes(t *testing.T) {
+	t.Parallel()
+	for _, brought := range []int{0, 1} {
+		bubble(t, func(t *testing.T, f *fixture) {
+			waiting := f.lookSlowly(t, brought, waitFor(10, time.Minute))
+			began := time.Now()
+			f.produce(t, "orders", items(1)...)
+			if a := <-waiting; len(a.value.Items) != 1 || time.Since(began) != 0 {
+				t.Errorf("after a look that brought %d: got %+v after %s, want the item at once", brought, a, time.Since(began))
+			}
+		})
+	}
 }

@@ -16,10 +16,14 @@ const (
 	// may have leastShare.
 	bytesPerCall = 32 << 20
 	leastShare   = 128 << 10
-	// A queue that had less than was asked for is looked at again only after a rest of
-	// so many times what a look takes, and never a longer one. See [leaser.mark].
+	// A queue that had less than was asked for is looked at again only after a rest of so
+	// many times what a look takes, and never a longer one. See [leaser.mark].
 	restPerLook = 10
 	longestRest = 20 * time.Millisecond
+	// A rest begins to pay when more than calm items come during a look, and is taken whole
+	// from one more on. How many come is a mean over about rateTime.
+	calm     = 0.5
+	rateTime = 100 * time.Millisecond
 	// comeBack is what a lease is told that finds too many waiting before it.
 	comeBack = time.Second
 )
@@ -176,8 +180,8 @@ func (l *leaser) enter(ctx context.Context, w *waiter) error {
 // quicker than their producers would otherwise ask for every item as it comes, and
 // each look costs the same for one item as for a hundred; measured on PostgreSQL with
 // 16 of each, a rest doubles the items of a lease and brings a third more of them
-// through. A rest follows what a look costs, so a store in memory has next to none,
-// and an item that comes after a quiet time is leased at once.
+// through. A rest follows what a look costs, so a store in memory has next to none, and
+// how many items come meanwhile, so those that come one by one are leased at once.
 //
 // l.mu is held, here and in what follows.
 func (l *leaser) mark(ln *line) {
