@@ -42,10 +42,11 @@ func (f *connection) dial(o client.Options) (*client.Client, error) {
 	return c, nil
 }
 
-// key reads the file; the client knows the variable.
+// key is in the file or else in the variable, which the client would not read along with
+// a URL.
 func (f *connection) key() (string, error) {
 	if f.KeyFile == "" {
-		return "", nil
+		return os.Getenv("POSTHASTE_KEY"), nil
 	}
 	text, err := os.ReadFile(f.KeyFile)
 	if err != nil {

@@ -1,12 +1,10 @@
 package client
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -27,8 +25,8 @@ type Options struct {
 	// URL is the server's, without a path below it, or that of what balances load
 	// between equal nodes. Empty takes POSTHASTE_URL, and without that [DefaultURL].
 	URL string
-	// Key is sent as a bearer token. Empty takes POSTHASTE_KEY, and without that none
-	// is sent.
+	// Key is sent as a bearer token. Empty takes POSTHASTE_KEY if URL is empty as well:
+	// the environment's key is for the environment's server. Without one none is sent.
 	Key string
 	// HTTP makes the requests. Nil takes one that keeps up to 256 idle connections. A
 	// Timeout there cuts long polls: contexts bound calls.
@@ -58,7 +56,13 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := cmp.Or(o.Key, os.Getenv("POSTHASTE_KEY"))
+	if o.Tries < 0 || o.MinWait < 0 || o.MaxWait < 0 {
+		return nil, fmt.Errorf("posthaste: Tries is %d, MinWait %s and MaxWait %s; want none below 0", o.Tries, o.MinWait, o.MaxWait)
+	}
+	key := o.Key
+	if key == "" && o.URL == "" {
+		key = os.Getenv("POSTHASTE_KEY")
+	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		// Not shown: it may be most of a good key.
 		return nil, errors.New("posthaste: the key has characters that no key has; look for a line feed at its end")
@@ -92,22 +96,20 @@ func newTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
 	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+	// All calls share one connection over TLS. If it dies without a word, as behind a
+	// firewall that forgot it, only a ping finds out.
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second}
 	return t
 }
 
 // Close closes idle connections. Calls that run go on.
 func (c *Client) Close() { c.http.HTTPClient.CloseIdleConnections() }
 
-const protobuf = "application/protobuf"
-
-// maxAnswer bounds what is read of an answer, in bytes: more than the server writes.
-const maxAnswer = 256 << 20
-
 // call sends one message and reads the answer into reply, which may be nil.
 func (c *Client) call(ctx context.Context, method string, request, reply proto.Message, header ...string) error {
 	body, err := proto.Marshal(request)
 	if err != nil {
-		return fmt.Errorf("posthaste: %s: %w", method, err)
+		return unwritable(method, request, err)
 	}
 	h := http.Header{"Content-Type": {protobuf}}
 	for i := 0; i+1 < len(header); i += 2 {
@@ -118,6 +120,9 @@ func (c *Client) call(ctx context.Context, method string, request, reply proto.M
 
 // post sends a body to a path below /v1.
 func (c *Client) post(ctx context.Context, method, path string, h http.Header, body []byte, reply proto.Message) error {
+	if ctx.Err() != nil {
+		return &Error{Method: method, Err: context.Cause(ctx)}
+	}
 	ctx, tries := withTries(ctx)
 	req, err := retryablehttp.NewRequestWithContext(ctx, http.MethodPost, c.base+"/v1/"+path, body)
 	if err != nil {
@@ -131,11 +136,21 @@ func (c *Client) post(ctx context.Context, method, path string, h http.Header, b
 	req.Header = h
 	inject(ctx, h)
 	resp, err := c.http.Do(req)
-	if err != nil {
+	if err == nil {
+		resp.Body.Close() // it was read by the try, and is empty
+		err = tries.broken
+	}
+	switch {
+	case err == nil:
+		return readAnswer(method, tries, reply)
+	case ctx.Err() != nil && tries.refused != nil:
+		// What the server said last tells more than that the time was up.
+		e := refusal(method, tries.refused, tries)
+		e.Err = context.Cause(ctx)
+		return e
+	default:
 		return &Error{Method: method, Err: cause(ctx, err), Tries: tries.n, Uncertain: tries.uncertain}
 	}
-	defer resp.Body.Close()
-	return readAnswer(method, resp, reply, tries)
 }
 
 // cause is why a request had no answer, without the URL around it, which the caller
@@ -150,32 +165,6 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-func readAnswer(method string, resp *http.Response, reply proto.Message, tries *tries) error {
-	body, err := readAll(resp.Body)
-	if err != nil {
-		return &Error{Method: method, Err: err, Tries: tries.n, Uncertain: true}
-	}
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		return refusal(method, resp, body, tries)
-	}
-	if reply == nil {
-		return nil
-	}
-	if err := proto.Unmarshal(body, reply); err != nil {
-		return &Error{Method: method, Err: fmt.Errorf("the answer cannot be read; is this the URL of a posthaste server? %w", err), Tries: tries.n}
-	}
-	return nil
-}
-
-func readAll(r io.Reader) ([]byte, error) {
-	var b bytes.Buffer
-	n, err := b.ReadFrom(io.LimitReader(r, maxAnswer+1))
-	if err == nil && n > maxAnswer {
-		err = errors.New("the answer is longer than any that a posthaste server writes")
-	}
-	return b.Bytes(), err
-}
-
 // Ping asks whether the server takes calls, and says why if not.
 func (c *Client) Ping(ctx context.Context) error {
 	req, err := retryablehttp.NewRequestWithContext(ctx, http.MethodGet, c.base+"/readyz", nil)
@@ -186,13 +175,13 @@ func (c *Client) Ping(ctx context.Context) error {
 	if err != nil {
 		return &Error{Method: "readyz", Err: cause(ctx, err), Tries: 1}
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusOK {
-		return nil
-	}
-	body, err := readAll(resp.Body)
-	if err != nil {
+	a, err := receive(resp)
+	switch {
+	case err != nil:
 		return &Error{Method: "readyz", Err: err, Tries: 1}
+	case a.status == http.StatusOK:
+		return nil
+	default:
+		return refusal("readyz", a, &tries{n: 1})
 	}
-	return refusal("readyz", resp, body, &tries{n: 1})
 }

@@ -210,6 +210,9 @@ func TestNew_RefusesWhatCannotWork(t *testing.T) {
 		{client.Options{URL: "http://host/?key=secret"}, "a query"},
 		{client.Options{URL: "http://\x7f"}, "is none"},
 		{client.Options{Key: "secret\n"}, "line feed"},
+		{client.Options{Tries: -1}, "Tries is -1"},
+		{client.Options{MinWait: -time.Second}, "MinWait -1s"},
+		{client.Options{MaxWait: -time.Second}, "MaxWait -1s"},
 	} {
 		_, err := client.New(test.o)
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
@@ -227,6 +230,33 @@ func TestClient_SendsItsKeyAndTrace(t *testing.T) {
 	seen := s.front.requests()[0]
 	if seen.authorization != "Bearer pdk_live_x" || seen.trace != traceparent {
 		t.Errorf("got %+v, want key and trace", seen)
+	}
+}
+
+// The environment's key is for the environment's server.
+func TestNew_TakesTheKeyOfTheEnvironmentWithItsURL(t *testing.T) {
+	s := newServer(t)
+	t.Setenv("POSTHASTE_URL", s.url)
+	t.Setenv("POSTHASTE_KEY", "pdk_live_env")
+	for _, test := range []struct {
+		o    client.Options
+		want string
+	}{
+		{client.Options{}, "Bearer pdk_live_env"},
+		{client.Options{URL: s.url}, ""},
+		{client.Options{URL: s.url, Key: "pdk_live_own"}, "Bearer pdk_live_own"},
+		{client.Options{Key: "pdk_live_own"}, "Bearer pdk_live_own"},
+	} {
+		c, err := client.New(test.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.CreateQueue(t.Context(), client.Queue{Name: "orders"}) // how it is answered does not matter
+		c.Close()
+		seen := s.front.requests()
+		if got := seen[len(seen)-1].authorization; got != test.want {
+			t.Errorf("%+v: sent %q, want %q", test.o, got, test.want)
+		}
 	}
 }
 

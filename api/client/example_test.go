@@ -8,13 +8,14 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/posthaste-io/posthaste/api"
 	"github.com/posthaste-io/posthaste/api/client"
 )
 
 // exampleServer is a server of this process, with the queue "orders", which keeps what
 // has ended. Real ones run as `posthaste serve`.
 func exampleServer() (url string, stop func()) {
-	handler, drain, end := newBackend()
+	handler, drain, end := newBackend(api.Limits{})
 	s := httptest.NewServer(handler)
 	c, err := client.New(client.Options{URL: s.URL})
 	if err != nil {

@@ -2,15 +2,22 @@ package client
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
-// Leases are extended when a third of their time is over, so that two calls may be lost
-// before one lapses.
-const extendPart = 3
+const (
+	// Leases are extended when a third of their time is over, so that two calls may be
+	// lost before one lapses.
+	extendPart = 3
+	// holdTime is how far the line may reach: what will not have begun until then is for
+	// others to work on.
+	holdTime = time.Second
+)
 
-// extend extends what is held until ctx ends.
+// extend extends what is held, and gives back what is too much, until ctx ends.
 func (s *shift) extend(ctx context.Context) {
 	tick := time.NewTicker(max(s.ttl/extendPart, time.Millisecond))
 	defer tick.Stop()
@@ -20,30 +27,49 @@ func (s *shift) extend(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		asked := time.Now()
-		for batch := range slices.Chunk(s.receipts(), maxBatch) {
-			s.extendBatch(ctx, batch, asked)
+		s.shorten()
+		receipts, most := s.receipts()
+		var calls sync.WaitGroup
+		for batch := range slices.Chunk(receipts, most) {
+			calls.Go(func() { s.extendBatch(ctx, batch) })
 		}
-		s.expire()
+		calls.Wait()
 	}
 }
 
-func (s *shift) receipts() []string {
+// shorten gives back the tail of the line, if handlers have become slow since it was
+// leased: another worker may be idle.
+func (s *shift) shorten() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]string, 0, len(s.held))
-	for receipt := range s.held {
-		out = append(out, receipt)
+	s.reckon()
+	keep := max(int(s.pace*holdTime.Seconds()), s.w.opts.Concurrency-s.running)
+	if keep < len(s.line) {
+		s.giveBack(s.line[keep:])
+		s.line = slices.Delete(s.line, keep, len(s.line))
 	}
-	return out
 }
 
-func (s *shift) extendBatch(ctx context.Context, receipts []string, asked time.Time) {
+// receipts are what is to be extended, and how many of them a call may name.
+func (s *shift) receipts() (receipts []string, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.held)), s.most
+}
+
+func (s *shift) extendBatch(ctx context.Context, receipts []string) {
+	asked := time.Now()
 	// Not longer than until the next turn: a call that hangs must not hold that up.
 	ctx, cancel := context.WithTimeout(ctx, s.ttl/extendPart)
 	defer cancel()
 	results, err := s.w.client.Extend(ctx, s.ttl, receipts...)
-	if err != nil {
+	switch {
+	case len(receipts) > 1 && s.tooMany(len(receipts), err):
+		for half := range slices.Chunk(receipts, (len(receipts)+1)/2) {
+			s.extendBatch(ctx, half)
+		}
+		return
+	case err != nil:
 		if context.Cause(ctx) != context.Canceled {
 			s.w.log.Warn("leases were not extended; that is tried again", "items", len(receipts), "error", err)
 		}
@@ -63,18 +89,36 @@ func (s *shift) extendBatch(ctx context.Context, receipts []string, asked time.T
 	}
 }
 
-// expire gives up what could not be extended in its time.
-func (s *shift) expire() {
+// expire gives up what could not be extended in its time, until ctx ends. No lease that
+// begins while it sleeps is over before it wakes.
+func (s *shift) expire(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(s.loseExpired(), time.Millisecond)):
+		}
+	}
+}
+
+// loseExpired returns when to look again.
+func (s *shift) loseExpired() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	next := now.Add(s.ttl)
 	for _, x := range s.held {
-		// What has an outcome is sent as long as it takes: the server still takes it where
-		// nobody else was given the item.
-		if x.outcome == 0 && now.After(x.deadline) {
+		switch {
+		case x.outcome != 0:
+			// It is sent as long as it takes: the server still takes it where nobody else was
+			// given the item.
+		case now.After(x.deadline):
 			s.lose(x, "not extended in time")
+		case x.deadline.Before(next):
+			next = x.deadline
 		}
 	}
+	return next.Sub(now)
 }
 
 // lose ends work on an item that is not ours any more. s.mu is held.

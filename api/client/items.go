@@ -196,7 +196,7 @@ func (c *Client) ImportItems(ctx context.Context, queue string, items ...StoredI
 			Id: it.ItemID, Kind: it.Kind, Encoding: it.Encoding, Reference: it.Reference, Payload: it.Payload, Headers: it.Headers,
 			EnqueueAt: stamp(it.EnqueueAt), ExpireDeadline: stamp(it.ExpiresAt),
 			IsLeased: !it.LeaseDeadline.IsZero(), LeaseDeadline: stamp(it.LeaseDeadline),
-			Attempts: int32(it.Attempts), MaxAttempts: int32(it.MaxAttempts),
+			Attempts: count(it.Attempts), MaxAttempts: count(it.MaxAttempts),
 		}
 	}
 	p := new(v1.ItemsImportReply)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -55,12 +56,13 @@ func (l *Leased) SetResult(result []byte) { l.result = result }
 // JSON reads the payload into v.
 func (l *Leased) JSON(v any) error { return json.Unmarshal(l.Payload, v) }
 
-// Lease waits for items of a queue and returns them, or none when the wait is over.
+// Lease waits for items of a queue and returns them, or none when the wait is over. If
+// ctx ends earlier than that, the wait is cut, so that the answer comes before its end.
 // What is not settled before its deadline is given to somebody else.
 func (c *Client) Lease(ctx context.Context, params LeaseParams) ([]Leased, error) {
 	q := &v1.LeaseRequest{
-		QueueName: params.Queue, BatchSize: int32(params.BatchSize), ClientId: params.ClientID,
-		RequestTimeout: text(params.Wait), LeaseTimeout: text(params.LeaseTimeout), MaxBytes: float64(params.MaxBytes),
+		QueueName: params.Queue, BatchSize: count(params.BatchSize), ClientId: params.ClientID,
+		RequestTimeout: text(waitWithin(ctx, params.Wait)), LeaseTimeout: text(params.LeaseTimeout), MaxBytes: float64(params.MaxBytes),
 	}
 	p := new(v1.LeaseReply)
 	if err := c.call(ctx, "queue.lease", q, p); err != nil {
@@ -76,4 +78,24 @@ func (c *Client) Lease(ctx context.Context, params LeaseParams) ([]Leased, error
 		}
 	}
 	return items, nil
+}
+
+// Bounds of a lease's wait, and what the server takes if it is not told.
+const (
+	leastWait   = 10 * time.Millisecond
+	defaultWait = time.Minute
+)
+
+// waitWithin is wait, or what ctx leaves of it, less a tenth for the way.
+func waitWithin(ctx context.Context, wait time.Duration) time.Duration {
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		return wait
+	}
+	left := time.Until(deadline)
+	left -= min(max(left/10, 50*time.Millisecond), 2*time.Second)
+	if left >= cmp.Or(wait, defaultWait) {
+		return wait
+	}
+	return max(left, leastWait)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -18,7 +19,8 @@ const (
 	Retried
 	// Buried: it returned [Bury]'s error.
 	Buried
-	// Released: the worker stopped, and the item goes back uncounted.
+	// Released: the worker stopped, or was too slow for all that it held. The item goes
+	// back uncounted.
 	Released
 	// Lost: the lease was over before the handler was. Somebody else may have the item.
 	Lost
@@ -54,16 +56,16 @@ var ErrStopping = errors.New("posthaste: the worker stops")
 type buryError struct{ err error }
 
 // Bury makes a handler's error final: the item goes to the dead-letter queue, with the
-// error's text as its reason.
-func Bury(err error) error { return &buryError{err} }
+// error's text as its reason. In a dead-letter queue it is tried again. Nil stays nil.
+func Bury(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &buryError{err}
+}
 
 // Error implements error.
-func (e *buryError) Error() string {
-	if e.err == nil {
-		return "buried"
-	}
-	return e.err.Error()
-}
+func (e *buryError) Error() string { return e.err.Error() }
 
 // Unwrap returns the handler's own error.
 func (e *buryError) Unwrap() error { return e.err }
@@ -84,8 +86,9 @@ const (
 	longestBackoff = time.Hour
 )
 
-// DefaultBackoff waits a second after the first failure and doubles up to an hour, with
-// a tenth more or less, so that what failed together does not come back together.
+// DefaultBackoff waits a second after the first delivery and doubles with each one more,
+// also one that was released or lapsed, up to an hour. A tenth more or less keeps what
+// failed together from coming back together.
 func DefaultBackoff(it *Leased, _ error) time.Duration {
 	wait := firstBackoff << min(max(it.Deliveries-1, 0), 20)
 	wait = min(wait, longestBackoff)
@@ -100,38 +103,54 @@ const maxReason = 500
 
 // reasonOf is an error's text as the server takes it.
 func reasonOf(err error) string {
-	text := err.Error()
+	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", "\ufffd"), "\ufffd")
 	if len(text) <= maxReason {
 		return text
 	}
-	return text[:maxReason]
+	return strings.ToValidUTF8(text[:maxReason], "") // the cut may be in a character
 }
 
-// conclude says what becomes of an item whose handler has returned, and has it sent.
-// s.mu is held.
-func (s *shift) conclude(x *work, err error) {
-	if err == nil && len(x.it.result) > maxResult {
-		err = fmt.Errorf("result of %d bytes; want %d at most", len(x.it.result), maxResult)
+// maxDelay is the longest that the server takes: 10 years.
+const maxDelay = 10 * 365 * 24 * time.Hour
+
+// verdict is when a failed item is tried again, and why. It asks the error and the
+// back-off, which are the user's: they may be slow, so s.mu is not held, and may panic.
+func (s *shift) verdict(x *work, err error) (delay time.Duration, reason string) {
+	if err == nil {
+		return 0, ""
 	}
-	late, isLate := errors.AsType[*retryAfterError](err)
+	defer func() {
+		if p := recover(); p != nil {
+			delay, reason = DefaultBackoff(&x.it, err), fmt.Sprintf("%T, and its text or the back-off panicked", err)
+		}
+	}()
+	if late, ok := errors.AsType[*retryAfterError](err); ok {
+		return min(late.after, maxDelay), reasonOf(err)
+	}
+	return min(max(s.w.opts.Backoff(&x.it, err), 0), maxDelay), reasonOf(err)
+}
+
+// conclude says what becomes of an item whose handler has ended, and has it sent. s.mu is
+// held.
+func (s *shift) conclude(x *work, err error, delay time.Duration, reason string) {
 	_, isBuried := errors.AsType[*buryError](err)
+	_, isLate := errors.AsType[*retryAfterError](err)
+	x.delay, x.reason = delay, reason
 	switch {
 	case x.lost:
 		x.outcome = Lost
 		return // the server knows
 	case err == nil:
 		x.outcome = Completed
-	case x.stopped:
-		x.outcome = Released // it was told to stop, so its error says nothing of the item
 	case isBuried:
-		x.outcome, x.reason = Buried, reasonOf(err)
-	case isLate:
-		x.outcome, x.delay, x.reason = Retried, late.after, reasonOf(err)
+		x.outcome = Buried
+	case x.stopped && !isLate:
+		x.outcome = Released // it was told to stop, so its error says nothing of the item
 	default:
-		x.outcome, x.delay, x.reason = Retried, max(s.w.opts.Backoff(&x.it, err), 0), reasonOf(err)
+		x.outcome = Retried
 	}
 	if x.outcome == Retried || x.outcome == Buried {
-		s.w.log.Info("handler refused an item", "item_id", x.it.ItemID, "kind", x.it.Kind, "outcome", x.outcome.String(), "delay", x.delay.String(), "error", err)
+		s.w.log.Info("handler refused an item", "item_id", x.it.ItemID, "kind", x.it.Kind, "outcome", x.outcome.String(), "error", reason)
 	}
 	s.outcomes = append(s.outcomes, x)
 	notify(s.toSend)

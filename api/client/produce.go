@@ -70,6 +70,9 @@ func (c *Client) Produce(ctx context.Context, queue string, items ...Item) ([]Pr
 	if err := c.call(ctx, "queue.produce", q, p, "Idempotency-Key", uuid.NewString()); err != nil {
 		return nil, err
 	}
+	if len(p.GetItems()) != len(items) {
+		return nil, &Error{Method: "queue.produce", Message: fmt.Sprintf("the answer names %d items, want %d", len(p.GetItems()), len(items)), Uncertain: true}
+	}
 	return producedOf(p), nil
 }
 
@@ -77,7 +80,7 @@ func (it *Item) wire() *v1.Produce {
 	p := &v1.Produce{
 		Kind: it.Kind, Encoding: it.Encoding, Reference: it.Reference, Bytes: it.Payload, Headers: it.Headers,
 		EnqueueAt: stamp(it.EnqueueAt), Delay: text(it.Delay), IdempotencyKey: it.IdempotencyKey,
-		MaxAttempts: int32(it.MaxAttempts), ExpireTimeout: text(it.ExpireTimeout),
+		MaxAttempts: count(it.MaxAttempts), ExpireTimeout: text(it.ExpireTimeout),
 	}
 	if p.Bytes == nil {
 		p.Bytes = []byte{}
@@ -130,6 +133,9 @@ func (c *Client) ProduceRaw(ctx context.Context, queue string, it RawItem) (Prod
 	p := new(v1.ProduceReply)
 	if err := c.post(ctx, "produce", "produce/"+url.PathEscape(queue), h, it.Body, p); err != nil {
 		return Produced{}, err
+	}
+	if len(p.GetItems()) != 1 {
+		return Produced{}, &Error{Method: "produce", Message: fmt.Sprintf("the answer names %d items, want 1", len(p.GetItems())), Uncertain: true}
 	}
 	return producedOf(p)[0], nil
 }

@@ -60,7 +60,7 @@ type QueueUpdate struct {
 func (c *Client) CreateQueue(ctx context.Context, q Queue) error {
 	w := &v1.QueueInfo{
 		QueueName: q.Name, LeaseTimeout: text(q.LeaseTimeout), ExpireTimeout: text(q.ExpireTimeout), KeepEnded: text(q.KeepEnded),
-		MaxAttempts: int32(q.MaxAttempts), MaxRecoveries: int32(q.MaxRecoveries),
+		MaxAttempts: count(q.MaxAttempts), MaxRecoveries: count(q.MaxRecoveries),
 	}
 	if q.DeadQueue != "" {
 		w.DeadQueue = &q.DeadQueue
@@ -76,7 +76,7 @@ func (c *Client) UpdateQueue(ctx context.Context, name string, u QueueUpdate) er
 	return c.call(ctx, "queues.update", &v1.QueueInfo{
 		QueueName: name, Revision: u.Revision, DeadQueue: u.DeadQueue, Reference: u.Reference,
 		LeaseTimeout: text(u.LeaseTimeout), ExpireTimeout: presentText(u.ExpireTimeout), KeepEnded: presentText(u.KeepEnded),
-		MaxAttempts: int32(u.MaxAttempts), MaxRecoveries: int32(u.MaxRecoveries),
+		MaxAttempts: count(u.MaxAttempts), MaxRecoveries: count(u.MaxRecoveries),
 	}, nil)
 }
 
@@ -251,7 +251,7 @@ type Redriven struct {
 // Redrive moves items out of a dead-letter queue, with a fresh budget.
 func (c *Client) Redrive(ctx context.Context, deadQueue string, params RedriveParams) (Redriven, error) {
 	q := &v1.RedriveRequest{
-		QueueName: deadQueue, Limit: int32(params.Limit), DryRun: params.DryRun, Target: params.Target,
+		QueueName: deadQueue, Limit: count(params.Limit), DryRun: params.DryRun, Target: params.Target,
 	}
 	filter := &v1.RedriveFilter{
 		ItemIds: params.ItemIDs, Kind: params.Kind, Reason: params.Reason, Before: stamp(params.Before), From: params.From,

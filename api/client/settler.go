@@ -15,7 +15,7 @@ const (
 	sendTimeout = 10 * time.Second
 )
 
-// settle sends outcomes, all that wait in one call for each verb, until ctx ends.
+// settle sends outcomes, all that wait in as few calls as they fit in, until ctx ends.
 func (s *shift) settle(ctx context.Context) {
 	for {
 		select {
@@ -23,9 +23,7 @@ func (s *shift) settle(ctx context.Context) {
 			return
 		case <-s.toSend:
 		}
-		for batch := range slices.Chunk(s.takeOutcomes(), maxBatch) {
-			s.send(ctx, batch)
-		}
+		s.send(ctx, s.takeOutcomes())
 		notify(s.changed)
 	}
 }
@@ -38,9 +36,9 @@ func (s *shift) takeOutcomes() []*work {
 	return out
 }
 
-func (s *shift) send(ctx context.Context, batch []*work) {
+func (s *shift) send(ctx context.Context, outcomes []*work) {
 	var completed, retried, released []*work
-	for _, x := range batch {
+	for _, x := range outcomes {
 		switch x.outcome {
 		case Completed:
 			completed = append(completed, x)
@@ -50,9 +48,18 @@ func (s *shift) send(ctx context.Context, batch []*work) {
 			released = append(released, x)
 		}
 	}
-	s.sendAll(ctx, completed, s.complete)
-	s.sendAll(ctx, retried, s.retry)
-	s.sendAll(ctx, released, s.release)
+	s.sendInCalls(ctx, released, s.release) // first, since others could be working on them
+	s.sendInCalls(ctx, completed, s.complete)
+	s.sendInCalls(ctx, retried, s.retry)
+}
+
+func (s *shift) sendInCalls(ctx context.Context, outcomes []*work, call func(context.Context, []*work) error) {
+	s.mu.Lock()
+	most := s.most
+	s.mu.Unlock()
+	for batch := range slices.Chunk(outcomes, most) {
+		s.sendAll(ctx, batch, call)
+	}
 }
 
 // sendAll makes a call until the server has taken it, or ctx ends. Calls are all or
@@ -60,7 +67,7 @@ func (s *shift) send(ctx context.Context, batch []*work) {
 func (s *shift) sendAll(ctx context.Context, batch []*work, call func(context.Context, []*work) error) {
 	for len(batch) > 0 {
 		began := time.Now()
-		err := call(ctx, batch)
+		err := within(ctx, callTimeout, func(ctx context.Context) error { return call(ctx, batch) })
 		if hook := s.w.opts.Hooks.Settled; hook != nil {
 			hook(len(batch), time.Since(began), err)
 		}
@@ -77,27 +84,48 @@ func (s *shift) sendAll(ctx context.Context, batch []*work, call func(context.Co
 			batch = s.dropRefused(batch, refusal)
 		case refusal != nil && refusal.CodeText == CodeInvalid && dropResults(batch):
 			s.w.log.Error("the queue takes no results; items are completed without", "error", err)
-		case isFinal(err):
+		case len(batch) > 1 && isAboutContent(err):
+			// One of them is at fault, or they are too many: the others must not pay for it.
+			s.tooMany(len(batch), err)
+			s.sendAll(ctx, batch[:len(batch)/2], call)
+			batch = batch[len(batch)/2:]
+		case isFinal(err) || isAboutContent(err):
 			s.w.log.Error("outcomes were refused; their items come again when their leases lapse", "items", len(batch), "error", err)
 			s.forget(batch)
 			return
 		default:
 			s.w.log.Warn("outcomes were not sent; that is tried again", "items", len(batch), "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(sendAgain):
-			}
+			pause(ctx, sendAgain)
 		}
 	}
 }
 
-// dropRefused forgets the entries at fault and returns the others.
+// callTimeout bounds a call of a worker: a connection may hang for ever.
+const callTimeout = 30 * time.Second
+
+func within(ctx context.Context, timeout time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return do(ctx)
+}
+
+// isAboutContent says that the same call will be refused again.
+func isAboutContent(err error) bool { return Is(err, CodeInvalid) || Is(err, CodeTooLarge) }
+
+// dropRefused forgets the entries at fault and returns the others. What cannot be buried,
+// since its queue is a dead-letter queue, is retried.
 func (s *shift) dropRefused(batch []*work, refusal *Error) (rest []*work) {
 	var dropped []*work
+	mended := false
 	for i, x := range batch {
 		status := refusal.Results[i].Status
-		if status == "ok" || status == "undone" {
+		switch {
+		case status == "ok" || status == "undone":
 			rest = append(rest, x)
+			continue
+		case status == CodeAlreadyDead && x.outcome == Buried:
+			s.setOutcome(x, Retried)
+			rest, mended = append(rest, x), true
 			continue
 		}
 		dropped = append(dropped, x)
@@ -106,7 +134,7 @@ func (s *shift) dropRefused(batch []*work, refusal *Error) (rest []*work) {
 				"item_id", x.it.ItemID, "outcome", x.outcome.String(), "status", status)
 		}
 	}
-	if len(dropped) == 0 {
+	if len(dropped) == 0 && !mended {
 		// The server says that none is at fault, and does not take them all the same.
 		dropped, rest = batch, nil
 	}
@@ -117,10 +145,16 @@ func (s *shift) dropRefused(batch []*work, refusal *Error) (rest []*work) {
 // dropResults says whether there were any.
 func dropResults(batch []*work) (any bool) {
 	for _, x := range batch {
-		any = any || x.it.result != nil
-		x.it.result = nil
+		any = any || x.result != nil
+		x.result = nil
 	}
 	return any
+}
+
+func (s *shift) setOutcome(x *work, o Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x.outcome = o
 }
 
 func (s *shift) forget(batch []*work) {
@@ -134,7 +168,7 @@ func (s *shift) forget(batch []*work) {
 func (s *shift) complete(ctx context.Context, batch []*work) error {
 	completions := make([]Completion, len(batch))
 	for i, x := range batch {
-		completions[i] = Completion{Receipt: x.it.Receipt, Result: x.it.result}
+		completions[i] = Completion{Receipt: x.it.Receipt, Result: x.result}
 	}
 	return s.w.client.CompleteWith(ctx, completions...)
 }
@@ -142,7 +176,12 @@ func (s *shift) complete(ctx context.Context, batch []*work) error {
 func (s *shift) retry(ctx context.Context, batch []*work) error {
 	retries := make([]Retry, len(batch))
 	for i, x := range batch {
-		retries[i] = Retry{Receipt: x.it.Receipt, Delay: x.delay, Dead: x.outcome == Buried, Reason: x.reason}
+		retries[i] = Retry{Receipt: x.it.Receipt, Reason: x.reason}
+		if x.outcome == Buried {
+			retries[i].Dead = true
+		} else {
+			retries[i].Delay = x.delay
+		}
 	}
 	_, err := s.w.client.Retry(ctx, retries...)
 	return err
@@ -161,12 +200,8 @@ func (s *shift) release(ctx context.Context, batch []*work) error {
 func (s *shift) stop(ctx context.Context) {
 	s.mu.Lock()
 	s.stopping = true
-	for _, x := range s.line {
-		x.outcome = Released
-	}
-	s.outcomes = append(s.outcomes, s.line...)
+	s.giveBack(s.line)
 	s.line = nil
-	notify(s.toSend)
 	s.mu.Unlock()
 
 	if !s.await(ctx, s.w.opts.StopTimeout, func() bool { return s.running == 0 }) {
@@ -180,7 +215,17 @@ func (s *shift) stop(ctx context.Context) {
 		s.mu.Unlock()
 		s.await(ctx, forever, func() bool { return s.running == 0 })
 	}
+	s.workers.Wait()
 	s.await(ctx, sendTimeout, func() bool { return len(s.held) == 0 })
+}
+
+// giveBack has items released. s.mu is held.
+func (s *shift) giveBack(items []*work) {
+	for _, x := range items {
+		x.outcome = Released
+	}
+	s.outcomes = append(s.outcomes, items...)
+	notify(s.toSend)
 }
 
 // forever is longer than any handler.

@@ -1,10 +1,13 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"github.com/posthaste-io/posthaste/api"
 	"github.com/posthaste-io/posthaste/api/client"
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/scheduler"
 	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/memory"
 	"github.com/posthaste-io/posthaste/subscriptions"
@@ -37,8 +41,9 @@ type front struct {
 	next http.Handler
 
 	mu sync.Mutex
-	// faults are what becomes of the next requests.
+	// faults are what becomes of the next requests, always what becomes of those of a path.
 	faults []fault
+	always map[string]fault
 	// seen are the requests that came, by path and key.
 	seen []seen
 }
@@ -56,12 +61,33 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(f.faults) > 0 && r.URL.Path != "/readyz" {
 		bad, f.faults = f.faults[0], f.faults[1:]
 	}
+	if bad == nil {
+		bad = f.always[r.URL.Path]
+	}
 	f.mu.Unlock()
 	if bad != nil {
 		bad(w, r, f.next)
 		return
 	}
 	f.next.ServeHTTP(w, r)
+}
+
+// on has all further requests of a path go wrong.
+func (f *front) on(path string, bad fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.always[path] = bad
+}
+
+// count is how many requests of a path came.
+func (f *front) count(path string) int {
+	n := 0
+	for _, r := range f.requests() {
+		if r.path == path {
+			n++
+		}
+	}
+	return n
 }
 
 // fail has the next requests go wrong, one after the other.
@@ -93,8 +119,20 @@ func loseAnswer(_ http.ResponseWriter, r *http.Request, next http.Handler) {
 	panic(http.ErrAbortHandler)
 }
 
+// cutAnswer has the server do what was asked, and breaks off in the middle of its answer.
+func cutAnswer(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	answer := httptest.NewRecorder()
+	next.ServeHTTP(answer, r)
+	maps.Copy(w.Header(), answer.Header())
+	w.Header().Set("Content-Length", strconv.Itoa(answer.Body.Len()))
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes()[:answer.Body.Len()/2])
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}
+
 // newBackend returns the API over a memory store, and what ends it.
-func newBackend() (handler http.Handler, drain func(), end func() error) {
+func newBackend(limits api.Limits) (handler http.Handler, drain func(), end func() error) {
 	store := memory.New(memory.Options{})
 	broker := queue.New(store, queue.Options{
 		Queues:   storage.NewCollection[queue.Settings](store, "queue"),
@@ -115,23 +153,27 @@ func newBackend() (handler http.Handler, drain func(), end func() error) {
 		NewSecret:    func() string { return "whsec_c2VjcmV0LW9mLWEtdGVzdC10aGF0LWlzLWxvbmc=" },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = broker.Run(ctx)
-	}()
+	times := scheduler.New(scheduler.Options{Broker: broker})
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = broker.Run(ctx) })
+	loops.Go(func() { _ = times.Run(ctx) })
 	end = func() error {
 		cancel()
-		<-ended
+		loops.Wait()
 		return store.Close()
 	}
-	return api.New(api.Options{Broker: broker, Subscriptions: subs}), broker.Drain, end
+	return api.New(api.Options{Broker: broker, Subscriptions: subs, Limits: limits}), broker.Drain, end
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	handler, drain, end := newBackend()
-	f := &front{next: handler}
+	return newLimitedServer(t, api.Limits{})
+}
+
+func newLimitedServer(t *testing.T, limits api.Limits) *server {
+	t.Helper()
+	handler, drain, end := newBackend(limits)
+	f := &front{next: handler, always: map[string]fault{}}
 	s := httptest.NewServer(f)
 	t.Cleanup(func() {
 		drain()
@@ -143,10 +185,10 @@ func newServer(t *testing.T) *server {
 	return &server{url: s.URL, front: f}
 }
 
-// client returns a client that repeats quickly.
+// client returns a client that repeats quickly, unless told otherwise.
 func (s *server) client(t *testing.T, o client.Options) *client.Client {
 	t.Helper()
-	o.URL, o.MinWait = s.url, time.Millisecond
+	o.URL, o.MinWait = s.url, cmp.Or(o.MinWait, time.Millisecond)
 	c, err := client.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +200,12 @@ func (s *server) client(t *testing.T, o client.Options) *client.Client {
 // setup returns a client of a server with the queue "orders".
 func setup(t *testing.T) (*client.Client, *server) {
 	t.Helper()
-	s := newServer(t)
+	return setupLimited(t, api.Limits{})
+}
+
+func setupLimited(t *testing.T, limits api.Limits) (*client.Client, *server) {
+	t.Helper()
+	s := newLimitedServer(t, limits)
 	c := s.client(t, client.Options{})
 	if err := c.CreateQueue(t.Context(), client.Queue{Name: "orders"}); err != nil {
 		t.Fatal(err)

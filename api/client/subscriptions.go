@@ -86,7 +86,7 @@ type Lane struct {
 func (c *Client) CreateSubscription(ctx context.Context, s Subscription) (Subscription, error) {
 	w := &v1.Subscription{
 		Name: s.Name, QueueName: s.Queue, Url: s.URL, Method: s.Method, Headers: s.Headers, Timeout: text(s.Timeout),
-		MaxInFlight: int32(s.MaxInFlight), Retry: s.Retry.wire(), Paused: s.Paused, Secret: s.Secret,
+		MaxInFlight: count(s.MaxInFlight), Retry: s.Retry.wire(), Paused: s.Paused, Secret: s.Secret,
 	}
 	return c.subscription(ctx, "subscriptions.create", w)
 }
@@ -108,7 +108,7 @@ type SubscriptionUpdate struct {
 func (c *Client) UpdateSubscription(ctx context.Context, name string, u SubscriptionUpdate) (Subscription, error) {
 	w := &v1.Subscription{
 		Name: name, Revision: u.Revision, Url: u.URL, Method: u.Method, Headers: u.Headers, Timeout: text(u.Timeout),
-		MaxInFlight: int32(u.MaxInFlight),
+		MaxInFlight: count(u.MaxInFlight),
 	}
 	if u.Retry != nil {
 		w.Retry = u.Retry.wire()
@@ -166,14 +166,14 @@ func (c *Client) subscription(ctx context.Context, method string, q proto.Messag
 
 func (r *RetryPolicy) wire() *v1.RetryPolicy {
 	w := &v1.RetryPolicy{
-		MaxAttempts: int32(r.MaxAttempts), MinBackoff: text(r.MinBackoff), MaxBackoff: text(r.MaxBackoff),
+		MaxAttempts: count(r.MaxAttempts), MinBackoff: text(r.MinBackoff), MaxBackoff: text(r.MaxBackoff),
 		Multiplier: r.Multiplier, GiveUpAfter: presentText(r.GiveUpAfter),
 	}
 	for _, wait := range r.Schedule {
 		w.Schedule = append(w.Schedule, wait.String())
 	}
 	for _, status := range r.BuryOn {
-		w.BuryOn = append(w.BuryOn, int32(status))
+		w.BuryOn = append(w.BuryOn, count(status))
 	}
 	return w
 }

@@ -2,11 +2,16 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"math"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/propagation"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -66,4 +71,57 @@ func pages[T any](next func(cursor string) ([]T, string, error)) iter.Seq2[T, er
 			cursor = after
 		}
 	}
+}
+
+// count bounds a number to what the wire can carry. What is cut is so far out of range
+// that the server refuses it all the same.
+func count(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }
+
+// unwritable is the refusal of a call that cannot be sent, as the server would word it.
+func unwritable(method string, request proto.Message, err error) *Error {
+	field := badText(request.ProtoReflect(), "")
+	if field == "" {
+		return &Error{Method: method, Err: err}
+	}
+	const reason = "is not valid UTF-8"
+	return &Error{
+		Method: method, CodeText: CodeInvalid, Message: field + ": " + reason,
+		Details: map[string]string{"field": field, "reason": reason},
+	}
+}
+
+// badText is the path of the first text that is not UTF-8, or empty.
+func badText(m protoreflect.Message, at string) (path string) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		name := at + string(f.Name())
+		switch {
+		case f.IsMap():
+			v.Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
+				if path = badValue(key.Value(), name); path == "" {
+					path = badValue(value, name)
+				}
+				return path == ""
+			})
+		case f.IsList():
+			for i := 0; i < v.List().Len() && path == ""; i++ {
+				path = badValue(v.List().Get(i), fmt.Sprintf("%s[%d]", name, i))
+			}
+		default:
+			path = badValue(v, name)
+		}
+		return path == ""
+	})
+	return path
+}
+
+func badValue(v protoreflect.Value, at string) string {
+	switch x := v.Interface().(type) {
+	case string:
+		if !utf8.ValidString(x) {
+			return at
+		}
+	case protoreflect.Message:
+		return badText(x, at+".")
+	}
+	return ""
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Handler works on an item. A nil error completes it. Any other error, and a panic, has
@@ -38,9 +40,13 @@ type WorkerOptions struct {
 	// Backoff is how long a failed item waits; nil is [DefaultBackoff].
 	Backoff func(it *Leased, err error) time.Duration
 	// StopTimeout is how long handlers may go on once Run's context has ended: 30 s; then
-	// their contexts end, and their items are given back uncounted. Negative is not at all.
+	// their contexts end, and their items are given back uncounted unless they return
+	// [Bury]'s or [RetryAfter]'s error. Negative is not at all. Run waits for a handler that
+	// ignores its context as long as that takes.
 	StopTimeout time.Duration
-	// ClientID names the worker for people: host name and process id.
+	// ClientID names the worker. The server has one wait at a time of each, so no two that
+	// run may share it: the default is made for each Run, of the host's name, the process id
+	// and a random part.
 	ClientID string
 	Logger   *slog.Logger
 	Hooks    Hooks
@@ -83,9 +89,6 @@ func NewWorker(c *Client, o WorkerOptions) (*Worker, error) {
 	}
 	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
 	o.StopTimeout = max(cmp.Or(o.StopTimeout, DefaultStopTimeout), 0)
-	if o.ClientID == "" {
-		o.ClientID = processName()
-	}
 	if o.Backoff == nil {
 		o.Backoff = DefaultBackoff
 	}
@@ -94,6 +97,9 @@ func NewWorker(c *Client, o WorkerOptions) (*Worker, error) {
 	}
 	wrapped := make(map[string]Handler, len(o.Handlers))
 	for kind, h := range o.Handlers {
+		if h == nil {
+			return nil, fmt.Errorf("posthaste: worker: the handler of kind %q is nil", kind)
+		}
 		wrapped[kind] = wrap(h, o.Middleware)
 	}
 	o.Handlers = wrapped
@@ -103,12 +109,14 @@ func NewWorker(c *Client, o WorkerOptions) (*Worker, error) {
 	return &Worker{client: c, opts: o, log: o.Logger.With("queue", o.Queue)}, nil
 }
 
-func processName() string {
+// newClientID is for people to read but for its random part: in containers, all may have
+// one process id and even one host name.
+func newClientID() string {
 	host, err := os.Hostname()
 	if err != nil {
-		host = "unknown" // it is for people to read only
+		host = "unknown"
 	}
-	return fmt.Sprintf("%s-%d", host, os.Getpid())
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), uuid.NewString()[:8])
 }
 
 func wrap(h Handler, middleware []Middleware) Handler {
@@ -127,14 +135,13 @@ func wrap(h Handler, middleware []Middleware) Handler {
 func (w *Worker) Run(ctx context.Context) error {
 	ttl := w.opts.LeaseTimeout
 	if ttl == 0 {
-		q, err := w.client.GetQueue(ctx, w.opts.Queue)
-		if err != nil {
+		var err error
+		if ttl, err = w.leaseTimeout(ctx); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
 			return fmt.Errorf("worker: %w", err)
 		}
-		ttl = q.LeaseTimeout
 	}
 	r := newShift(w, ttl)
 
@@ -143,9 +150,27 @@ func (w *Worker) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { r.settle(late) })
 	loops.Go(func() { r.extend(late) })
+	loops.Go(func() { r.expire(late) })
 	err := r.fetch(ctx)
 	r.stop(late)
 	end()
 	loops.Wait()
 	return err
+}
+
+// leaseTimeout asks for the queue's, until there is an answer.
+func (w *Worker) leaseTimeout(ctx context.Context) (time.Duration, error) {
+	for failures := 0; ; failures++ {
+		var q Queue
+		err := within(ctx, callTimeout, func(ctx context.Context) (err error) {
+			q, err = w.client.GetQueue(ctx, w.opts.Queue)
+			return err
+		})
+		if err == nil || ctx.Err() != nil || isFinal(err) {
+			return q.LeaseTimeout, err
+		}
+		wait := backoff(DefaultMinWait, DefaultMaxWait, failures, nil)
+		w.log.Warn("the queue's settings could not be read; that is tried again", "wait", wait.String(), "error", err)
+		pause(ctx, wait)
+	}
 }

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,10 +17,10 @@ import (
 	"github.com/posthaste-io/posthaste/api/client"
 )
 
-// start runs a worker on "orders" and returns what stops it and waits for its end.
+// start runs a worker, on "orders" if it does not say, and returns what stops it and waits for its end.
 func start(t *testing.T, c *client.Client, o client.WorkerOptions) (stop func() error) {
 	t.Helper()
-	o.Queue = "orders"
+	o.Queue = cmp.Or(o.Queue, "orders")
 	w, err := client.NewWorker(c, o)
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +182,7 @@ func TestWorker_ExtendsWhatTakesLong(t *testing.T) {
 	c, _ := setup(t)
 	var runs atomic.Int32
 	start(t, c, client.WorkerOptions{
-		LeaseTimeout: 150 * time.Millisecond,
+		LeaseTimeout: 450 * time.Millisecond,
 		Default: func(ctx context.Context, _ *client.Leased) error {
 			runs.Add(1)
 			select {
@@ -205,7 +206,7 @@ func TestWorker_TellsAHandlerThatItsLeaseIsLost(t *testing.T) {
 	var seen outcomes
 	begun, cause := make(chan string, 1), make(chan error, 1)
 	start(t, c, client.WorkerOptions{
-		LeaseTimeout: 90 * time.Millisecond, Hooks: seen.hooks(),
+		LeaseTimeout: 300 * time.Millisecond, Hooks: seen.hooks(),
 		Default: func(ctx context.Context, it *client.Leased) error {
 			begun <- it.ItemID
 			<-ctx.Done()
