@@ -319,9 +319,21 @@ func TestSubscriptions_AreMadeChangedAndPaused(t *testing.T) {
 	if got := s.ok("subscriptions", "list"); got != "shop\torders\tactive\thttps://shop.example/hook\n" {
 		t.Errorf("list: got %q", got)
 	}
-	s.ok("subscriptions", "delete", "shop")
+	s.ok("subscriptions", "delete", "shop", "--yes")
 	if got := s.ok("subscriptions", "list"); got != "" {
 		t.Errorf("list after the deletion: got %q", got)
+	}
+}
+
+func TestLease_GivesBackWhatNobodyReads(t *testing.T) {
+	s := newShell(t, inproc.Options{})
+	s.ok("queues", "create", "orders")
+	s.ok("produce", "orders", "x")
+	if r := s.runTo(t.Context(), &broken{}, strings.NewReader(""), "lease", "orders"); r.status != exitFailed || !strings.Contains(r.err.Error(), "broken pipe") {
+		t.Errorf("got %+v", r)
+	}
+	if got := s.object("queues", "stats", "orders"); got["ready"] != 1.0 || got["total_leased"] != 0.0 {
+		t.Errorf("got %v, want the item ready again", got)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"iter"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -92,7 +94,7 @@ type place struct {
 
 // followWords reads the words before the one that is completed.
 func followWords(root *kong.Node, words []string) place {
-	p := place{node: root}
+	p := place{node: root, connection: connection{KeyFile: os.Getenv("POSTHASTE_KEY_FILE")}}
 	args := 0
 	for _, word := range words {
 		switch {
@@ -224,7 +226,14 @@ func namesIn[T any](list iter.Seq2[T, error], name func(T) string) []string {
 		if err != nil {
 			return out
 		}
-		out = append(out, name(it))
+		// A shell puts it into a command line: a server that is none of ours must not write
+		// commands there.
+		if n := name(it); plainName.MatchString(n) {
+			out = append(out, n)
+		}
 	}
 	return out
 }
+
+// plainName is a name as servers take it.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~-]*$`)

@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,5 +55,37 @@ func TestCompletion_PrintsAScriptForEachShell(t *testing.T) {
 	}
 	if _, err := parse(t, "completion", "tcsh"); err == nil {
 		t.Error("a shell that is not known was taken")
+	}
+}
+
+func TestCompletion_NamesComeWithTheKeyOfTheVariable(t *testing.T) {
+	t.Setenv("POSTHASTE_KEY", "")
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("k1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("POSTHASTE_KEY_FILE", file)
+	shown := ""
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown = r.Header.Get("Authorization") }))
+	defer server.Close()
+	t.Setenv("POSTHASTE_URL", server.URL)
+	(&shell{t, server.URL}).ok("__complete", "--", "queues", "info", "")
+	if shown != "Bearer k1" {
+		t.Errorf("the server was shown %q, want the key of the file", shown)
+	}
+}
+
+func TestNamesIn_LeavesOutWhatAShellWouldObey(t *testing.T) {
+	t.Parallel()
+	list := func(yield func(string, error) bool) {
+		for _, name := range []string{"orders", "orders~dead", "$(reboot)", "a;b", "a\nb", "\x1b[2J", "*"} {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+	got := namesIn(list, func(name string) string { return name })
+	if want := []string{"orders", "orders~dead"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

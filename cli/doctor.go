@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -239,6 +240,16 @@ func judgeDead(ctx context.Context, cl *client.Client, q counted, now time.Time)
 	}
 }
 
+// hostOf is where an endpoint is. The rest of its URL may be a secret, and findings are
+// shown around.
+func hostOf(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "its URL"
+	}
+	return u.Host
+}
+
 func judgeSubscriptions(subs []client.Subscription, queues []counted, now time.Time) []finding {
 	var all []finding
 	for _, s := range subs {
@@ -256,7 +267,7 @@ func judgeSubscriptions(subs []client.Subscription, queues []counted, now time.T
 			all = append(all, finding{"subscription", isWarning, s.Name + " is paused" + waiting, "posthaste subscriptions resume " + s.Name})
 		case s.Lane != nil && s.Lane.Breaker == "open":
 			all = append(all, finding{"subscription", isWarning, fmt.Sprintf("%s: its breaker is open, so nothing is sent for a while%s; last error: %s",
-				s.Name, waiting, s.Lane.LastError), "see to the endpoint " + s.URL})
+				s.Name, waiting, s.Lane.LastError), "see to the endpoint at " + hostOf(s.URL)})
 		case s.Lane != nil && s.Lane.PausedUntil.After(now):
 			all = append(all, finding{"subscription", isWarning, fmt.Sprintf("%s: the endpoint asked to wait until %s%s", s.Name, when(s.Lane.PausedUntil, now), waiting), ""})
 		}

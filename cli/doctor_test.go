@@ -155,7 +155,7 @@ func TestJudgeSubscriptions_Levels(t *testing.T) {
 	}{
 		{client.Subscription{Name: "a", Queue: "orders", State: "disabled", Reason: "410 Gone"}, isBad, "a is disabled: 410 Gone; 7 items in orders"},
 		{client.Subscription{Name: "b", State: "paused"}, isWarning, "b is paused"},
-		{client.Subscription{Name: "c", State: "active", Lane: &client.Lane{Breaker: "open", LastError: "refused"}}, isWarning, "breaker is open"},
+		{client.Subscription{Name: "c", State: "active", URL: "https://c.example/canary?t=canary", Lane: &client.Lane{Breaker: "open", LastError: "refused"}}, isWarning, "breaker is open"},
 		{client.Subscription{Name: "d", State: "active", Lane: &client.Lane{Breaker: "closed", PausedUntil: now.Add(time.Hour)}}, isWarning, "asked to wait"},
 		{client.Subscription{Name: "e", State: "active", Lane: &client.Lane{Breaker: "closed"}}, isOK, "none is paused"},
 	} {
@@ -163,5 +163,23 @@ func TestJudgeSubscriptions_Levels(t *testing.T) {
 		if len(got) != 1 || got[0].level != tt.want || !strings.Contains(got[0].text, tt.text) {
 			t.Errorf("%s: got %+v, want %s: %s", tt.sub.Name, got, tt.want, tt.text)
 		}
+		for _, it := range got {
+			if strings.Contains(it.text+it.advice, "canary") {
+				t.Errorf("%s: the path of an endpoint, which may be a secret, is shown: %+v", tt.sub.Name, it)
+			}
+		}
+	}
+}
+
+func TestHealth_TheKeyGoesNowhereElse(t *testing.T) {
+	t.Setenv("POSTHASTE_KEY", "canary")
+	asked := false
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer elsewhere.Close()
+	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusFound))
+	defer server.Close()
+	f := connection{URL: server.URL}
+	if h, err := f.health(t.Context()); err == nil || asked {
+		t.Errorf("a redirect: got %+v, %v, and followed: %t; want an error, and nobody asked", h, err, asked)
 	}
 }

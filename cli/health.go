@@ -53,7 +53,9 @@ func (f *connection) health(ctx context.Context) (*health, error) {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
 	h := &health{asked: time.Now()}
-	resp, err := http.DefaultClient.Do(req)
+	// Whoever sends us elsewhere does not get the key there.
+	once := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := once.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // who asks knows the URL

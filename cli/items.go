@@ -180,12 +180,17 @@ func (f *itemsCancelCommand) matching(ctx context.Context, c *console, cl *clien
 	return f.done(c, countView{Count: total}, "%s cancelled", plural(total, "item"))
 }
 
-// maxIDs bounds the items and receipts of one call.
-const maxIDs = 1000
+const (
+	// maxIDs bounds the items and receipts of one call.
+	maxIDs = 1000
+	// cancelIDs is what the server does of a call however short the time: the rest would be
+	// sent again, and what was cancelled of it be reported as not found.
+	cancelIDs = 500
+)
 
 func (f *itemsCancelCommand) byID(ctx context.Context, c *console, cl *client.Client) error {
 	var all countView
-	for ids := range slices.Chunk(f.Item, maxIDs) {
+	for ids := range slices.Chunk(f.Item, cancelIDs) {
 		for more := true; more; {
 			done, err := cl.CancelItems(ctx, f.Queue, ids...)
 			if err != nil {

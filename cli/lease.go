@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -34,8 +35,29 @@ func (f *leaseCommand) run(ctx context.Context, c *console) error {
 		if len(items) == 0 {
 			return nothingf("%s: no item came within %s", f.Queue, f.Wait)
 		}
-		return f.print(c, items, time.Now())
+		if err = f.print(c, items, time.Now()); err == nil {
+			err = c.flush()
+		}
+		if err != nil {
+			return errors.Join(err, giveBack(ctx, cl, items))
+		}
+		return nil
 	})
+}
+
+// giveBackTime bounds the call of giveBack.
+const giveBackTime = 5 * time.Second
+
+// giveBack releases what nobody has the receipts of: it would be held until its lease
+// lapsed, and count as a consumer that died of it.
+func giveBack(ctx context.Context, cl *client.Client, items []client.Leased) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+	defer cancel()
+	receipts := make([]string, len(items))
+	for i := range items {
+		receipts[i] = items[i].Receipt
+	}
+	return cl.Release(ctx, 0, receipts...)
 }
 
 func (f *leaseCommand) print(c *console, items []client.Leased, now time.Time) error {

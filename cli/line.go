@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/posthaste-io/posthaste/api/client"
 )
@@ -55,6 +56,14 @@ func (s *wireSpan) UnmarshalText(text []byte) error {
 
 // parseLine reads an item, strictly: a misspelt field would be an item without it.
 func parseLine(text []byte) (client.Item, error) {
+	// The decoder would put a replacement in its place.
+	if !utf8.Valid(text) {
+		return client.Item{}, errors.New("not UTF-8; want bytes, in base64, for a payload that is no text")
+	}
+	// The decoder takes null for an object without fields.
+	if string(text) == "null" {
+		return client.Item{}, errors.New("want a JSON object")
+	}
 	var l lineItem
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

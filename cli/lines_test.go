@@ -33,6 +33,8 @@ func TestParseLine_IsStrict(t *testing.T) {
 		`{"knd":"x"}`:                 `unknown field "knd"`,
 		`[1]`:                         "cannot unmarshal",
 		`x`:                           "invalid character",
+		`null`:                        "want a JSON object",
+		"{\"utf8\":\"caf\xe9\"}":      "not UTF-8",
 	} {
 		if _, err := parseLine([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)

@@ -167,7 +167,7 @@ func (f *queuesDeleteCommand) run(ctx context.Context, c *console) error {
 			if err != nil {
 				return err
 			}
-			if err := c.confirm(ctx, false, fmt.Sprintf("Delete %s with %s?", f.Queue, plural(s.Total, "item"))); err != nil {
+			if err := c.confirm(ctx, false, fmt.Sprintf("Delete %s with %s, and its subscription if it has one?", f.Queue, plural(s.Total, "item"))); err != nil {
 				return err
 			}
 		}

@@ -276,12 +276,18 @@ func (f *subscriptionsUpdateCommand) run(ctx context.Context, c *console) error 
 
 type subscriptionsDeleteCommand struct {
 	subscriptionName
+	Yes bool `short:"y" help:"Do not ask."`
+
 	connection
 }
 
 // run implements Command.
 func (f *subscriptionsDeleteCommand) run(ctx context.Context, c *console) error {
 	return f.with(ctx, func(ctx context.Context, cl *client.Client) error {
+		question := fmt.Sprintf("Delete %s? Its secret is gone then, and receivers refuse what another one signs.", f.Subscription)
+		if err := c.confirm(ctx, f.Yes, question); err != nil {
+			return err
+		}
 		if err := cl.DeleteSubscription(ctx, f.Subscription); err != nil {
 			return err
 		}

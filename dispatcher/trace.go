@@ -68,9 +68,10 @@ func (s pushSpan) context(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, s.span)
 }
 
-// parent is the traceparent that the endpoint gets, or empty.
+// parent is the traceparent that the endpoint gets, or empty. A span that is not kept is
+// nobody's parent: the endpoint goes on in the trace of the producer, who may keep it.
 func (s pushSpan) parent() string {
-	if s.span == nil || !s.span.SpanContext().IsValid() {
+	if s.span == nil || !s.span.IsRecording() || !s.span.SpanContext().IsSampled() {
 		return ""
 	}
 	carrier := propagation.MapCarrier{}

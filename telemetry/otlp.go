@@ -2,8 +2,10 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync/atomic"
 
@@ -13,6 +15,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"golang.org/x/net/http/httpguts"
 )
 
 // Export says what is sent by OTLP, over HTTP in protobuf. Where to, with which headers
@@ -53,6 +56,14 @@ func exported(getenv func(string) string, signal string) (bool, error) {
 	if !wanted {
 		return false, nil
 	}
+	for _, prefix := range []string{"OTEL_EXPORTER_OTLP_" + signal, "OTEL_EXPORTER_OTLP"} {
+		if err := checkEndpoint(getenv(prefix + "_ENDPOINT")); err != nil {
+			return false, fmt.Errorf("$%s_ENDPOINT: %w", prefix, err)
+		}
+		if err := checkHeaders(getenv(prefix + "_HEADERS")); err != nil {
+			return false, fmt.Errorf("$%s_HEADERS: %w", prefix, err)
+		}
+	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		switch protocol := getenv(name); protocol {
 		case "":
@@ -64,6 +75,34 @@ func exported(getenv func(string) string, signal string) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// checkEndpoint and checkHeaders refuse what the exporters cannot read, which they would
+// write to standard error, secrets and all, and go on without.
+func checkEndpoint(endpoint string) error {
+	u, err := url.Parse(strings.TrimSpace(endpoint))
+	switch {
+	case endpoint == "":
+		return nil
+	case err != nil, u.Host == "", u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("want a URL such as http://127.0.0.1:4318")
+	case u.User != nil, u.RawQuery != "":
+		return errors.New("has a user or a query, which are not sent; give what the collector wants as a header")
+	}
+	return nil
+}
+
+func checkHeaders(list string) error {
+	if list == "" {
+		return nil
+	}
+	for i, header := range strings.Split(list, ",") {
+		name, value, ok := strings.Cut(header, "=")
+		if _, err := url.PathUnescape(value); !ok || err != nil || !httpguts.ValidHeaderFieldName(strings.TrimSpace(name)) {
+			return fmt.Errorf("header %d: want name=value, with commas between headers, and values in percent encoding", i+1)
+		}
+	}
+	return nil
 }
 
 func metricReader(ctx context.Context, log *slog.Logger, p sdkmetric.Producer) (sdkmetric.Reader, error) {

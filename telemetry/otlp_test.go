@@ -41,6 +41,11 @@ func TestExport_FollowsTheEnvironment(t *testing.T) {
 		"another protocol":     {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, err: "$OTEL_EXPORTER_OTLP_PROTOCOL"},
 		"another exporter":     {env: map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, err: "$OTEL_TRACES_EXPORTER"},
 		"not what traces have": {env: map[string]string{"OTEL_TRACES_EXPORTER": "prometheus"}, err: "$OTEL_TRACES_EXPORTER"},
+		"a user":               {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://u:canary@c"}, err: "$OTEL_EXPORTER_OTLP_ENDPOINT"},
+		"no URL":               {env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://u:canary@c:1:2/"}, err: "$OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
+		"headers":              {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_HEADERS": "a=b, Authorization=Bearer%20x=="}, want: telemetry.Export{Metrics: true, Traces: true}},
+		"headers as in HTTP":   {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_HEADERS": "Authorization: Bearer canary"}, err: "$OTEL_EXPORTER_OTLP_HEADERS: header 1"},
+		"headers of traces":    {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "a=b,c=canary%zz"}, err: "$OTEL_EXPORTER_OTLP_TRACES_HEADERS: header 2"},
 		"no use, no complaint": {env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}},
 	} {
 		got, err := telemetry.ReadEnvironment(func(name string) string { return tt.env[name] })
@@ -49,6 +54,8 @@ func TestExport_FollowsTheEnvironment(t *testing.T) {
 			t.Errorf("%s: got %+v, %v; want %+v", name, got, err, tt.want)
 		case tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)):
 			t.Errorf("%s: got %v, want an error that names %s", name, err, tt.err)
+		case err != nil && strings.Contains(err.Error(), "canary"):
+			t.Errorf("%s: %v tells a secret", name, err)
 		}
 	}
 }

@@ -179,7 +179,9 @@ func (m *storeMetrics) countSettled(e *queue.Settlement, answer *queue.Settled, 
 		if answer.Buried {
 			outcome = queue.Bury
 		}
-		settled.add(byQueue{from, outcome.String()})
+		if e.Guard == queue.Held { // others end no lease: the sweep, and what a redrive brings back
+			settled.add(byQueue{from, outcome.String()})
+		}
 		if outcome == queue.Bury {
 			m.buried.add(byQueue{from, buryReason(e)}, 1)
 		}

@@ -251,3 +251,16 @@ func TestTrace_WithoutTracesTheCallersIsKept(t *testing.T) {
 		}
 	}
 }
+
+// The environment is the process's, so this test does not run beside others.
+func TestTrace_WhatIsNotSampledHereIsNobodysParent(t *testing.T) {
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
+	s, _ := traced(t)
+	url, seen := endpoint(t)
+	s.subscribe("hooks", url)
+	s.call("queue.produce", object{"queue_name": "hooks", "items": []object{{"utf8": "a"}}}, nil, "Traceparent", callersParent)
+	eventually(t, "pushed", func() bool { return len(seen()) == 1 })
+	if got := seen()[0]; !strings.HasPrefix(got, "00-"+callersTrace+"-") || !strings.HasSuffix(got, "-01") {
+		t.Errorf("the endpoint got %q, want the caller's trace, which is sampled", got)
+	}
+}

@@ -125,7 +125,10 @@ func (rc *Receiver) serveOnce(w http.ResponseWriter, r *http.Request, d Delivery
 	ctx := r.Context()
 	leave, err := rc.enter(ctx, d.ID)
 	if err != nil {
-		return // the sender does not wait for an answer any more
+		// Most often the sender does not wait any more. Where something before this handler
+		// ended the context, as a server that stops, it does: no answer would be a 200.
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
 	}
 	defer leave()
 	seen, err := rc.history.Seen(ctx, d.ID)
@@ -141,6 +144,11 @@ func (rc *Receiver) serveOnce(w http.ResponseWriter, r *http.Request, d Delivery
 	}
 	a := &watched{ResponseWriter: w, mayDefer: d.Receipt != ""}
 	rc.next.ServeHTTP(a, r)
+	if a.verdict == 0 && ctx.Err() != nil {
+		// It gave up with the context, and did not say that the work is done.
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
 	if !a.isDone() {
 		return
 	}
@@ -205,6 +213,6 @@ func (a *watched) Write(p []byte) (int, error) {
 func (a *watched) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // isDone says that the handler answered that the work is done: also by nothing, which
-// net/http makes a 200 of. One that keeps the lease has yet to do it, and is sent the
+// net/http makes a 200 of, unless the context ended before. One that keeps the lease has yet to do it, and is sent the
 // item again if it does not.
 func (a *watched) isDone() bool { return a.verdict == 0 || a.verdict == Delivered }

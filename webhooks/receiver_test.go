@@ -311,6 +311,48 @@ func TestReceiver_TwoAttemptsOfAnItemWaitForEachOther(t *testing.T) {
 	})
 }
 
+// A server that stops may end the contexts of requests whose senders wait for an answer.
+func TestReceiver_NoAnswerAfterTheContextIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rg := newReceiving(t, ReceiverOptions{History: NewMemoryHistory(0)})
+		rg.answer = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() } // gives up
+		ctx, stop := context.WithCancel(t.Context())
+		codes := make(chan int, 2)
+		for range 2 { // the one that works, and the one that waits for it
+			r := rg.request("i1", "body").WithContext(ctx)
+			go func() {
+				w := httptest.NewRecorder()
+				rg.rc.ServeHTTP(w, r)
+				codes <- w.Code
+			}()
+			synctest.Wait()
+		}
+		stop()
+		for range 2 {
+			if code := <-codes; code != http.StatusServiceUnavailable {
+				t.Errorf("got %d, want 503: the work is not done", code)
+			}
+		}
+		rg.answer = nil
+		before := len(rg.bodies)
+		if code := rg.send("i1", "body").Code; code != http.StatusOK || len(rg.bodies) != before+1 {
+			t.Errorf("the next attempt: got %d, passed on %d times; want 200, once", code, len(rg.bodies)-before)
+		}
+	})
+}
+
+func TestReceiver_G07_BodyOfWhatCannotPassIsNotRead(t *testing.T) {
+	t.Parallel()
+	rg := newReceiving(t, ReceiverOptions{})
+	r := rg.request("i1", "body", func(h http.Header) { h.Set(HeaderSignature, "v1a,AAAA v1,!") })
+	r.Body = io.NopCloser(brokenReader{})
+	w := httptest.NewRecorder()
+	if rg.rc.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {
+		t.Errorf("got %d, want 401 without a look at the body", w.Code)
+	}
+}
+
 // brokenHistory fails as it is told.
 type brokenHistory struct{ seen, remember error }
 

@@ -141,7 +141,11 @@ func readHeaders(header http.Header, now time.Time) (signedHeaders, error) {
 	case at.Sub(now) > Tolerance:
 		return signedHeaders{}, ErrTooNew
 	}
-	return signedHeaders{id: id, timestamp: timestamp, signatures: parseSignatures(list)}, nil
+	signatures := parseSignatures(list)
+	if len(signatures) == 0 {
+		return signedHeaders{}, ErrSignature
+	}
+	return signedHeaders{id: id, timestamp: timestamp, signatures: signatures}, nil
 }
 
 // single returns the header's value if there is exactly one: of two, this code and

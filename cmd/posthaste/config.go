@@ -11,6 +11,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/posthaste-io/posthaste/telemetry"
 )
 
 // configCommand tells what is in force for serve: it takes the same flags and reads the
@@ -41,6 +43,9 @@ func (c *configCommand) Run(_ context.Context, s streams) error {
 	config, err := c.config(os.Getenv(rootKeyVariable))
 	if err != nil {
 		return err
+	}
+	if _, err := telemetry.ReadEnvironment(os.Getenv); err != nil {
+		return usageError{err}
 	}
 	settings := c.settings(&config)
 	if c.JSON {

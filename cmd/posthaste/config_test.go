@@ -49,6 +49,14 @@ func TestConfig_SaysFromWhereEachSettingIs(t *testing.T) {
 	}
 }
 
+func TestConfig_RefusesWhatServeRefusesOfTheCollector(t *testing.T) {
+	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
+	var stderr bytes.Buffer
+	if code := run(t.Context(), []string{"config"}, strings.NewReader(""), io.Discard, &stderr); code != exitUsage {
+		t.Errorf("got %d, %s; want %d", code, stderr.String(), exitUsage)
+	}
+}
+
 func TestConfig_HasEveryFlagOfServe(t *testing.T) {
 	parser, err := newParser(io.Discard, io.Discard, func() {})
 	if err != nil {
