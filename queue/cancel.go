@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -20,6 +22,8 @@ const (
 	kindPage = 50
 	// findPage bounds how many items are looked for before what was found is ended.
 	findPage = 500
+	// cancelLooks bounds how often what moves meanwhile is looked for again.
+	cancelLooks = 10
 	// spareTime is what a call leaves of its time, so that its answer still arrives.
 	spareTime = 50 * time.Millisecond
 )
@@ -116,46 +120,47 @@ func checkCancel(call *CancelCall) error {
 // cancelNamed ends the copies of items that a namespace has, in one queue or in all.
 func (b *Broker) cancelNamed(ctx context.Context, call *CancelCall, q *knownQueue) (done Cancelled, err error) {
 	ids := distinct(call.IDs)
-	done.More, err = inPages(ctx, func() (more bool, err error) {
+	moving := false
+	more, err := inPages(ctx, func() (more bool, err error) {
 		page := ids[:min(len(ids), findPage)]
 		ids = ids[len(page):]
-		missing, err := b.cancelPage(ctx, call, q, page, &done)
-		done.NotFound = append(done.NotFound, missing...)
+		left, err := b.cancelPage(ctx, call, q, page, &done)
+		moving = moving || left
 		return len(ids) > 0, err
 	})
+	done.More = more || moving
 	return done, err
 }
 
-// cancelPage ends the copies of some items, and returns those of the ids that have none.
-// What moves to another queue between the look and the end of it is looked for again.
-func (b *Broker) cancelPage(ctx context.Context, call *CancelCall, q *knownQueue, page []ID, done *Cancelled) (missing []ID, err error) {
-	for first := true; len(page) > 0; first = false {
-		var keys []Key
+// cancelPage ends the copies of some items. What moves to another queue between the look
+// and the end of it is looked for again; left says that some of it went on moving.
+func (b *Broker) cancelPage(ctx context.Context, call *CancelCall, q *knownQueue, page []ID, done *Cancelled) (left bool, err error) {
+	for look := range cancelLooks {
 		copies, err := b.copies(ctx, call.Namespace, page, q)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
-		there := make(map[ID]bool, len(page))
+		keys := make([]Key, len(copies))
+		there := make(map[ID]bool, len(copies))
 		for i := range copies {
-			keys = append(keys, copies[i].Key)
+			keys[i] = copies[i].Key
 			there[copies[i].ID] = true
 		}
-		for _, id := range page {
-			if first && !there[id] {
-				missing = append(missing, id)
+		if look == 0 {
+			for _, id := range page {
+				if !there[id] {
+					done.NotFound = append(done.NotFound, id)
+				}
 			}
 		}
 		n, err := b.purgeKeys(ctx, keys)
 		done.Count += n
 		if err != nil || n == len(keys) {
-			return missing, err
+			return false, err
 		}
-		page = page[:0:0]
-		for id := range there {
-			page = append(page, id)
-		}
+		page = slices.Collect(maps.Keys(there))
 	}
-	return missing, nil
+	return true, nil
 }
 
 func distinct(ids []ID) []ID {

@@ -27,6 +27,9 @@ func (b *Broker) rescue(ctx context.Context, e *Versioned[NumberEntry], namesake
 	s := *e.Value.Deleted
 	s.UpdatedAt = stamp()
 	if err := b.takeDead(ctx, &s); err != nil {
+		if _, refused := errors.AsType[*InvalidError](err); !refused {
+			return true, err
+		}
 		s.DeadQueue = "" // it went as well, or is used for something else
 	}
 	revision, err := b.opts.Queues.Put(ctx, s.Namespace, s.Name, s, 0, time.Time{})
@@ -70,6 +73,9 @@ func (b *Broker) handOn(ctx context.Context, e *Versioned[NumberEntry], to *Sett
 		}
 	}
 	b.Wake(to.Number)
+	if moved == 0 {
+		return b.keepNumber(ctx, e, stamp().Add(lingerAfterDelete)) // all of it is leased
+	}
 	b.log.Warn("items came to a queue after it was deleted; the one of its name has them now", "queue", to.Name, "items", moved)
 	return b.keepNumber(ctx, e, stamp().Add(lingerAfterDelete))
 }
