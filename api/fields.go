@@ -27,9 +27,9 @@ func parseDuration(field, text string, low, high time.Duration) (time.Duration, 
 	}
 	if d < low || d > high {
 		if high == forever {
-			return 0, queue.Invalid(field, "%s is too short; want at least %s", clip(text), readable(low))
+			return 0, queue.Invalid(field, "%s is too short; want at least %s", clip(text), low)
 		}
-		return 0, queue.Invalid(field, "%s is out of range; want %s to %s", clip(text), readable(low), readable(high))
+		return 0, queue.Invalid(field, "%s is out of range; want %s to %s", clip(text), low, high)
 	}
 	return d, nil
 }
@@ -46,19 +46,6 @@ func optionalDuration(field, text string, low, high time.Duration) (*time.Durati
 // leaseTimeout reads how long a lease is to last; nil takes the queue's, or keeps it.
 func leaseTimeout(text string) (*time.Duration, error) {
 	return optionalDuration("lease_timeout", text, queue.MinLeaseTTL, queue.MaxLeaseTTL)
-}
-
-// readable writes a duration for people, in the units that they think in: 168h,
-// 1m30s, 10ms.
-func readable(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // formatDuration writes seconds, as all answers do: 90s, 1.5s. The duration is not

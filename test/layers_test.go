@@ -70,7 +70,7 @@ var testsMay = []layer{
 	{"cli", []string{"api", "apikeys"}, "commands call a server that wants keys"},
 	{"api/openapi", []string{"api/v1"}, "the document is held against the messages"},
 	{"telemetry", []string{"storage/memory", "storage/storagetest", "webhooks"}, "it is tested on a whole server in memory"},
-	{"api/client", []string{"api", "queue", "scheduler", "subscriptions", "storage", "storage/memory"}, "the client is tested against a real server"},
+	{"api/client", []string{"api", "test/inproc"}, "the client is tested against a real server"},
 	{"api", []string{"storage", "storage/memory", "storage/storagetest", "dispatcher"}, "handlers are tested on the memory store"},
 }
 

@@ -8,15 +8,15 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/posthaste-io/posthaste/api"
 	"github.com/posthaste-io/posthaste/api/client"
+	"github.com/posthaste-io/posthaste/test/inproc"
 )
 
 // exampleServer is a server of this process, with the queue "orders", which keeps what
 // has ended. Real ones run as `posthaste serve`.
 func exampleServer() (url string, stop func()) {
-	handler, drain, end := newBackend(api.Limits{})
-	s := httptest.NewServer(handler)
+	b := inproc.Open(inproc.Options{})
+	s := httptest.NewServer(b.Handler)
 	c, err := client.New(client.Options{URL: s.URL})
 	if err != nil {
 		log.Fatal(err)
@@ -26,9 +26,9 @@ func exampleServer() (url string, stop func()) {
 		log.Fatal(err)
 	}
 	return s.URL, func() {
-		drain()
+		b.Drain()
 		s.Close()
-		if err := end(); err != nil {
+		if err := b.Close(); err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -17,11 +17,7 @@ import (
 
 	"github.com/posthaste-io/posthaste/api"
 	"github.com/posthaste-io/posthaste/api/client"
-	"github.com/posthaste-io/posthaste/queue"
-	"github.com/posthaste-io/posthaste/scheduler"
-	"github.com/posthaste-io/posthaste/storage"
-	"github.com/posthaste-io/posthaste/storage/memory"
-	"github.com/posthaste-io/posthaste/subscriptions"
+	"github.com/posthaste-io/posthaste/test/inproc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -131,40 +127,6 @@ func cutAnswer(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	panic(http.ErrAbortHandler)
 }
 
-// newBackend returns the API over a memory store, and what ends it.
-func newBackend(limits api.Limits) (handler http.Handler, drain func(), end func() error) {
-	store := memory.New(memory.Options{})
-	broker := queue.New(store, queue.Options{
-		Queues:   storage.NewCollection[queue.Settings](store, "queue"),
-		Counters: storage.NewCollection[queue.Counter](store, "counter"),
-		Numbers:  storage.NewCollection[queue.NumberEntry](store, "number"),
-		Records: func(ctx context.Context, ns queue.Namespace, id queue.ID, limit int) ([]queue.Record, error) {
-			page, err := store.Records(ctx, storage.RecordQuery{Namespace: ns, Item: id, Backward: true, Limit: limit})
-			return page.Records, err
-		},
-	})
-	subs := subscriptions.New(subscriptions.Options{
-		Docs:         storage.NewCollection[subscriptions.Document](store, "subscription"),
-		Claims:       storage.NewCollection[subscriptions.Claim](store, "claim"),
-		Queues:       broker,
-		CheckURL:     func(string) error { return nil },
-		CheckHeaders: func(map[string]string) error { return nil },
-		CheckSecret:  func(string) error { return nil },
-		NewSecret:    func() string { return "whsec_c2VjcmV0LW9mLWEtdGVzdC10aGF0LWlzLWxvbmc=" },
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	times := scheduler.New(scheduler.Options{Broker: broker})
-	var loops sync.WaitGroup
-	loops.Go(func() { _ = broker.Run(ctx) })
-	loops.Go(func() { _ = times.Run(ctx) })
-	end = func() error {
-		cancel()
-		loops.Wait()
-		return store.Close()
-	}
-	return api.New(api.Options{Broker: broker, Subscriptions: subs, Limits: limits}), broker.Drain, end
-}
-
 func newServer(t *testing.T) *server {
 	t.Helper()
 	return newLimitedServer(t, api.Limits{})
@@ -172,17 +134,12 @@ func newServer(t *testing.T) *server {
 
 func newLimitedServer(t *testing.T, limits api.Limits) *server {
 	t.Helper()
-	handler, drain, end := newBackend(limits)
-	f := &front{next: handler, always: map[string]fault{}}
-	s := httptest.NewServer(f)
-	t.Cleanup(func() {
-		drain()
-		s.Close()
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &server{url: s.URL, front: f}
+	f := &front{always: map[string]fault{}}
+	url := inproc.Start(t, inproc.Options{Limits: limits, Front: func(next http.Handler) http.Handler {
+		f.next = next
+		return f
+	}})
+	return &server{url: url, front: f}
 }
 
 // client returns a client that repeats quickly, unless told otherwise.

@@ -51,8 +51,8 @@ type QueueInfo struct {
 	// Names the version. An update that carries one is refused if the queue has
 	// changed since.
 	Revision string `protobuf:"bytes,21,opt,name=revision,proto3" json:"revision,omitempty"`
-	// What is paused: lease, produce, both, or nothing. Set by .pause and .resume, not
-	// read from requests.
+	// What is paused: lease, produce, both, or nothing. Set by .pause and .resume: a
+	// creation that has it is refused, an update does not read it.
 	Pause string `protobuf:"bytes,22,opt,name=pause,proto3" json:"pause,omitempty"`
 	// How long items that have ended are known, with their results: default 0s, at most
 	// 72h.

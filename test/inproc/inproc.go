@@ -4,11 +4,14 @@ package inproc
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 
 	"github.com/posthaste-io/posthaste/api"
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/scheduler"
 	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/memory"
 	"github.com/posthaste-io/posthaste/subscriptions"
@@ -18,11 +21,39 @@ import (
 type Options struct {
 	Access api.Access
 	Limits api.Limits
+	// Front, if set, makes what stands before the server.
+	Front func(server http.Handler) http.Handler
 }
 
 // Start returns the URL of a server, which ends with the test.
 func Start(tb testing.TB, o Options) string {
 	tb.Helper()
+	b := Open(o)
+	handler := b.Handler
+	if o.Front != nil {
+		handler = o.Front(handler)
+	}
+	server := httptest.NewServer(handler)
+	tb.Cleanup(func() {
+		b.Drain()
+		server.Close()
+		if err := b.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return server.URL
+}
+
+// Backend is a server without a listener.
+type Backend struct {
+	Handler http.Handler
+	// Drain ends waits, so that the listener can be closed; Close ends the rest.
+	Drain func()
+	Close func() error
+}
+
+// Open starts a backend, for those who have no test to end it with.
+func Open(o Options) Backend {
 	store := memory.New(memory.Options{})
 	broker := queue.New(store, queue.Options{
 		MaxPayload: int(o.Limits.Payload),
@@ -35,6 +66,8 @@ func Start(tb testing.TB, o Options) string {
 			return page.Records, err
 		},
 	})
+	// It hears of due times from the broker's first verb on.
+	times := scheduler.New(scheduler.Options{Broker: broker})
 	subs := subscriptions.New(subscriptions.Options{
 		Docs:         storage.NewCollection[subscriptions.Document](store, "subscription"),
 		Claims:       storage.NewCollection[subscriptions.Claim](store, "claim"),
@@ -44,22 +77,19 @@ func Start(tb testing.TB, o Options) string {
 		CheckSecret:  func(string) error { return nil },
 		NewSecret:    func() string { return "whsec_c2VjcmV0LW9mLWEtdGVzdC10aGF0LWlzLWxvbmc=" },
 	})
-	server := httptest.NewServer(api.New(api.Options{
-		Broker: broker, Subscriptions: subs, Access: o.Access, Limits: o.Limits, Version: "1.2.3",
-	}))
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- broker.Run(ctx) }()
-	tb.Cleanup(func() {
-		broker.Drain()
-		server.Close()
-		cancel()
-		if err := <-ended; err != nil {
-			tb.Errorf("broker: %v", err)
-		}
-		if err := store.Close(); err != nil {
-			tb.Errorf("store: %v", err)
-		}
-	})
-	return server.URL
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = broker.Run(ctx) }) // it ends with ctx, and only then
+	loops.Go(func() { _ = times.Run(ctx) })
+	return Backend{
+		Handler: api.New(api.Options{
+			Broker: broker, Subscriptions: subs, Access: o.Access, Limits: o.Limits, Version: "1.2.3",
+		}),
+		Drain: broker.Drain,
+		Close: func() error {
+			cancel()
+			loops.Wait()
+			return store.Close()
+		},
+	}
 }
