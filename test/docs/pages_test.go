@@ -14,10 +14,23 @@ func TestPages_WorkAsPrinted(t *testing.T) {
 	for i, p := range readPages(t) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			if err := newWalk(t, p, i).takeAll(); err != nil {
+			w := newWalk(t, p, i)
+			if err := w.takeAll(); err != nil {
 				t.Fatal(err)
 			}
+			if p.name == "README.md" {
+				w.wantPulledAlone()
+			}
 		})
+	}
+}
+
+// wantPulledAlone is what README says of the item that it pulls.
+func (w *walk) wantPulledAlone() {
+	w.Helper()
+	got := w.terminals["endpoint"].String()
+	if !strings.Contains(got, "order 17 again") || strings.Contains(got, "pull me") {
+		w.Errorf("what was pulled was pushed as well, or nothing was:\n%s", got)
 	}
 }
 

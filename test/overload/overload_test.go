@@ -32,7 +32,7 @@ var stores = []struct {
 	mostMemory int
 }{
 	{"memory", func(testing.TB) string { return "memory:" }, 256 << 20},
-	{"badger", func(testing.TB) string { return "badger:data" }, 768 << 20},
+	{"badger", func(testing.TB) string { return "badger:data" }, 512 << 20},
 	{"postgres", pgtest.URL, 256 << 20},
 }
 
