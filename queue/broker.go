@@ -28,6 +28,7 @@ type Broker struct {
 	leases *leaser
 	// endings are those that wait for items to end.
 	endings *endings
+	untold  untold
 
 	produces *batcher[produceRequest, ProduceResult]
 	settles  *batcher[settleRequest, []Settled]
@@ -49,9 +50,22 @@ type Options struct {
 	// Limit returns the limit of attempts that the subscription of a queue sets, or
 	// 0 if there is none; nil is no subscriptions. The sweep asks it for each queue.
 	Limit func(ctx context.Context, ns Namespace, queue string) (int32, error)
+	// AllowsTarget says whether items of a queue may bring their own target, and
+	// CheckTarget judges one, with an [InvalidError] on url, method or timeout; nil
+	// refuses them all.
+	AllowsTarget func(ctx context.Context, ns Namespace, queue string) (bool, error)
+	CheckTarget  func(*Target) error
+	// OnDone returns the queue that the subscription of a queue tells how items end, or
+	// "" if there is none; nil is no subscriptions.
+	OnDone func(ctx context.Context, ns Namespace, queue string) (string, error)
+	// PushedBy names the subscription of a queue, "" if there is none; nil is no
+	// subscriptions.
+	PushedBy func(ctx context.Context, ns Namespace, queue string) (string, error)
 	// Records returns the journal's records of an item in a namespace, newest first,
 	// at most limit; nil knows of none.
 	Records func(ctx context.Context, ns Namespace, id ID, limit int) ([]Record, error)
+	// Journal reads the journal, for [Broker.Attempts]; nil has nothing in it.
+	Journal func(ctx context.Context, q JournalQuery) (JournalPage, error)
 	Logger  *slog.Logger
 
 	// MaxPayload bounds one payload, MaxCallBytes all content of one call.
@@ -140,7 +154,7 @@ func New(store Store, o Options) *Broker {
 	b.produces.maxWait = longestWait
 	b.produces.ended = func(r produceRequest) { r.queue.leaveOpen() }
 	b.settles = newBatcher("receipts to settle", o, b.storeSettle)
-	b.settles.ended = func(r settleRequest) { unpinAll(r.dead) }
+	b.settles.ended = func(r settleRequest) { r.pinned.unpin() }
 	b.extends = newBatcher("leases to extend", o, b.storeExtend)
 	return b
 }

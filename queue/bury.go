@@ -1,8 +1,11 @@
 package queue
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -20,8 +23,9 @@ const (
 
 // doomedItem is an item that is to be buried by us.
 type doomedItem struct {
-	key    Key
-	token  Token
+	// item has its content where read says so, and counts as after its lapse.
+	item   Item
+	read   bool
 	queue  *knownQueue
 	reason string
 }
@@ -65,34 +69,26 @@ func (b *Broker) bury(doomed []doomedItem, guard Guard) (buried int, err error) 
 }
 
 func (b *Broker) buryBatch(doomed []doomedItem, guard Guard) (int, error) {
+	doomed, err := b.readDoomed(doomed)
+	if err != nil {
+		return 0, fmt.Errorf("bury: %w", err)
+	}
 	ctx, cancel := b.storeContext()
 	defer cancel()
-	var pinned []*knownQueue
-	defer func() { unpinAll(pinned) }()
+	f := burial{b: b, guard: guard, queues: map[*knownQueue]*graveyard{}}
+	defer f.pinned.unpin()
 	var errs error
-	dead := map[*knownQueue]*knownQueue{} // nil for a queue whose items stay
 	var groups []SettleGroup
-	var going []doomedItem
-	for _, d := range doomed {
-		to, known := dead[d.queue]
-		if !known {
-			var err error
-			if to, err = b.pinDead(ctx, d.queue); err != nil {
-				errs = errors.Join(errs, fmt.Errorf("dead-letter queue of %s: %w", d.queue.name, err))
-			} else {
-				pinned = append(pinned, to)
-			}
-			dead[d.queue] = to
+	var going []*doomedItem
+	for i := range doomed {
+		s, err := f.settlement(ctx, &doomed[i])
+		if err != nil {
+			errs = errors.Join(errs, err)
 		}
-		if to == nil {
-			continue
+		if s != nil {
+			going = append(going, &doomed[i])
+			groups = append(groups, SettleGroup{Entries: []Settlement{*s}})
 		}
-		going = append(going, d)
-		groups = append(groups, SettleGroup{Entries: []Settlement{{
-			Key: d.key, Token: d.token, Guard: guard, Outcome: Bury,
-			DeadQueue: to.number, Reason: d.reason,
-			Record: &Record{Type: EndingRecord, Verdict: d.reason},
-		}}})
 	}
 	if len(groups) == 0 {
 		return 0, errs
@@ -105,14 +101,114 @@ func (b *Broker) buryBatch(doomed []doomedItem, guard Guard) (int, error) {
 	for i, group := range answer.Groups {
 		if group[0].Status == Applied {
 			buried++
-			b.endings.wake(going[i].key.ID)
-			b.log.Debug("item buried", "item_id", going[i].key.ID.String(), "queue", going[i].queue.name, "reason", going[i].reason)
+			it := &going[i].item
+			b.endings.wake(it.ID)
+			b.log.Debug("item buried", "item_id", it.ID.String(), "queue", going[i].queue.name, "reason", going[i].reason)
 		}
 	}
-	for _, q := range pinned {
+	for _, q := range f.pinned.queues {
 		b.Wake(q.number)
 	}
 	return buried, errs
+}
+
+// readDoomed reads the contents of items that were found without: they say who is told of
+// their ends. Those that are not as they were found are left out.
+func (b *Broker) readDoomed(doomed []doomedItem) ([]doomedItem, error) {
+	var unread []ID
+	for i := range doomed {
+		if !doomed[i].read {
+			unread = append(unread, doomed[i].item.ID)
+		}
+	}
+	if len(unread) == 0 {
+		return doomed, nil
+	}
+	found := make(map[Key]*Item, len(unread))
+	for page := range slices.Chunk(unread, kindPage) {
+		// Each has its own time: there may be much in them.
+		ctx, cancel := b.storeContext()
+		items, err := b.read(ctx, page)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(found, items)
+	}
+	kept := doomed[:0]
+	for i := range doomed {
+		d := doomed[i]
+		if !d.read {
+			it := found[d.item.Key]
+			if it == nil || it.Token != d.item.Token {
+				continue
+			}
+			d.item.Content = it.Content
+		}
+		kept = append(kept, d)
+	}
+	return kept, nil
+}
+
+// burial makes the settlements of one call of the store that buries.
+type burial struct {
+	b      *Broker
+	guard  Guard
+	pinned pinSet
+	queues map[*knownQueue]*graveyard
+}
+
+// graveyard is where the items of a queue go, and who is told of it where they do not say.
+// A nil dead is of a queue whose items stay.
+type graveyard struct {
+	dead   *knownQueue
+	onDone string
+}
+
+// settlement buries an item, and is nil for one that stays. The error of a queue is told
+// with the first of its items.
+func (f *burial) settlement(ctx context.Context, d *doomedItem) (*Settlement, error) {
+	to, known := f.queues[d.queue]
+	if !known {
+		var err error
+		if to, err = f.open(ctx, d.queue); err != nil {
+			f.queues[d.queue] = &graveyard{}
+			return nil, err
+		}
+		f.queues[d.queue] = to
+	}
+	if to.dead == nil {
+		return nil, nil
+	}
+	s := &Settlement{
+		Key: d.item.Key, Token: d.item.Token, Guard: f.guard, Outcome: Bury,
+		DeadQueue: to.dead.number, Reason: d.reason,
+		Record: &Record{Type: EndingRecord, Verdict: d.reason},
+	}
+	onDone := cmp.Or(d.item.ownOnDone(), to.onDone)
+	if onDone == "" {
+		return s, nil
+	}
+	n := newNotice(&d.item, d.queue, onDone)
+	done := n.end(s, to.dead, &Record{})
+	var err error
+	if s.Produce, err = f.b.tell(ctx, n, &done, &f.pinned); err != nil {
+		f.queues[d.queue] = &graveyard{}
+		return nil, err
+	}
+	return s, nil
+}
+
+func (f *burial) open(ctx context.Context, q *knownQueue) (*graveyard, error) {
+	dead, err := f.b.pinDead(ctx, q, &f.pinned)
+	if err != nil {
+		return nil, fmt.Errorf("dead-letter queue of %s: %w", q.name, err)
+	}
+	onDone, err := f.b.subscriptionOnDone(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return &graveyard{dead: dead, onDone: onDone}, nil
 }
 
 // release gives items back to their places, each by itself. What cannot be given

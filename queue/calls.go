@@ -80,7 +80,30 @@ type SettleEntry struct {
 	// MaxAttempts is the limit in force for a retry; 0 takes the queue's.
 	MaxAttempts int32
 	Last        Last
-	Record      *Record
+	// Record goes into the journal. In a call that tells of very many ends its response is
+	// shortened further.
+	Record *Record
+	// Counts goes with Bury: an attempt came before it, which counts.
+	Counts bool
+	// Unlogged keeps Record out of the journal; it still tells what came of the work.
+	Unlogged bool
+	// Item is the item as it was leased, with its content, from who has it at hand. Without
+	// it the item is read where [Receipt.Notify] or OnDone say that somebody is told.
+	Item *Item
+	// OnDone is the queue that is told of the item's end if the item names none itself.
+	OnDone string
+}
+
+// tells says that somebody may have to be told, should the entry end its item.
+func (e *SettleEntry) tells() bool {
+	switch {
+	case e.Outcome == Release:
+		return false
+	case e.Item != nil:
+		return e.Item.ownOnDone() != "" || e.OnDone != ""
+	default:
+		return e.Receipt.Notify || e.OnDone != ""
+	}
 }
 
 // ExtendEntry is one receipt and how much longer; TTL 0 takes the queue's.
@@ -95,7 +118,8 @@ type QueueStats struct {
 	// Stats has one entry for each partition.
 	Stats []Stats
 	// ProduceWaiting and LeaseWaiting count calls on this queue that have no answer
-	// yet; in the former, settlements that may bury into it are counted as well.
+	// yet; in the former, settlements that may bury into it, or tell it of an end, are
+	// counted as well.
 	ProduceWaiting int
 	LeaseWaiting   int
 	// SettleWaiting counts settling calls that the store does not have yet, and
@@ -185,6 +209,9 @@ type RedriveCall struct {
 	DryRun bool
 	// Target is where to, or empty: where each came from.
 	Target string
+	// Every spreads the items: each is due so much after the one before it, the first
+	// now. 0 is all of them now. With the limit it comes to [MaxSpread] at most.
+	Every time.Duration
 }
 
 // Redriven counts what was moved, or in a dry run, what would be.
@@ -196,10 +223,17 @@ type Redriven struct {
 	// More says that the limit or the context's time ended the call before the end of
 	// the queue.
 	More bool
+	// Until is when the last of what was moved is due, or in a dry run, would be; it may be
+	// late by what the call took. Zero without [RedriveCall.Every].
+	Until time.Time
 }
 
-// MaxRedrive bounds one call.
-const MaxRedrive = 100_000
+// Bounds of one call.
+const (
+	MaxRedrive = 100_000
+	// MaxSpread is how far ahead the last item may be due.
+	MaxSpread = 30 * 24 * time.Hour
+)
 
 // ItemState is where an item is in one queue, or how it ended there.
 type ItemState struct {
@@ -207,6 +241,8 @@ type ItemState struct {
 	// Item is what the queue holds; once it has ended, its Key alone is set.
 	Item Item
 	Now  time.Time
-	// Ending is the record of the end, or nil while the item lives.
-	Ending *Record
+	// Ending is the record of the end, or nil while the item lives; Attempts is how many
+	// attempts the journal has of an item that has ended, of the newest hundred records.
+	Ending   *Record
+	Attempts int32
 }

@@ -15,36 +15,25 @@ func (s *Settings) deadName() string {
 	return s.Name + DeadSuffix
 }
 
-// pinDead returns the dead-letter queue of a queue, which it makes if there is
-// none, and keeps it from being deleted until it is unpinned.
-func (b *Broker) pinDead(ctx context.Context, q *knownQueue) (*knownQueue, error) {
-	return b.pin(ctx, func() (*knownQueue, error) { return b.deadOf(ctx, q) })
+// pinDead returns the dead-letter queue of a queue, which it makes if there is none, and
+// adds it to what is pinned.
+func (b *Broker) pinDead(ctx context.Context, q *knownQueue, pinned *pinSet) (*knownQueue, error) {
+	return pinned.pin(ctx, b.known, func() (*knownQueue, error) { return b.deadOf(ctx, q) })
 }
 
 // pin keeps a queue from being deleted until it is unpinned, and finds it again if
 // it was deleted in between.
 func (b *Broker) pin(ctx context.Context, find func() (*knownQueue, error)) (*knownQueue, error) {
-	for {
-		q, err := find()
-		if err != nil {
-			return nil, err
-		}
-		if err = q.pin(ctx); err == nil {
-			return q, nil
-		}
-		if !errors.Is(err, ErrNotFound) {
-			return nil, err
-		}
-		b.known.removed(q)
-	}
+	var pinned pinSet
+	return pinned.pin(ctx, b.known, find)
 }
 
 // peekDead is pinDead without reading or making anything: nil if the dead-letter
 // queue is not known.
-func (b *Broker) peekDead(q *knownQueue) *knownQueue {
+func (b *Broker) peekDead(q *knownQueue, pinned *pinSet) *knownQueue {
 	s := q.settings()
 	dead := b.known.peek(s.Namespace, s.deadName())
-	if dead == nil || !dead.tryPin() {
+	if dead == nil || !pinned.tryPin(dead) {
 		return nil
 	}
 	return dead

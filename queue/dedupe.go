@@ -9,7 +9,7 @@ import (
 )
 
 // hashOf digests what makes two produces with one idempotency key the same: the
-// content, and when it is due as the producer said it. Every part has its length
+// content, where it goes, and when it is due as the producer said it. Every part has its length
 // before it, so that no two contents run into the same bytes.
 //
 // Stores keep it for [KeyTTL]: whoever changes what goes into it, makes repeats
@@ -33,6 +33,18 @@ func hashOf(it *ProduceItem) [32]byte {
 	case it.Delay != 0:
 		d.text("after")
 		d.number(uint64(it.Delay))
+	}
+	// Only where they are set, as above: items without them have the hash that they had
+	// before there were any.
+	if t := it.Target; t != nil {
+		d.text("target")
+		d.text(t.URL)
+		d.text(t.Method)
+		d.number(uint64(t.Timeout))
+	}
+	if it.OnDone != "" {
+		d.text("on_done")
+		d.text(it.OnDone)
 	}
 	var sum [32]byte
 	d.h.Sum(sum[:0])

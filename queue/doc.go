@@ -12,7 +12,7 @@
 //
 //	state      held  available_at        how it got there
 //	ready      no    <= now              produce; a due time that came; release
-//	scheduled  no    > now               produce with a due time
+//	scheduled  no    > now               produce with a due time; redrive with a rate
 //	retrying   no    > now               a settlement that said "later"
 //	leased     yes   > now: the deadline lease
 //	lapsed     yes   <= now              time passed; leasable again, at the tail

@@ -34,6 +34,10 @@ func (b *Broker) Import(ctx context.Context, call ImportCall) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
+	content := func(i int) *Content { return &call.Items[i].Content }
+	if err := b.checkWays(ctx, call.Namespace, call.Queue, len(call.Items), content); err != nil {
+		return nil, err
+	}
 	q, err := b.pinOpen(ctx, call.Namespace, call.Queue)
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ type Content struct {
 	Hop int32
 	// Target is the item's own endpoint, or nil.
 	Target *Target
-	// OnDone names the queue or topic that is told the outcome.
+	// OnDone names the queue that is told of the end; see [Done].
 	OnDone  string
 	Payload []byte
 }
@@ -163,7 +163,7 @@ func (it *Item) State(now time.Time) State {
 		return Ready
 	case it.AvailableAt.Equal(Forever):
 		return Behind
-	case it.Deliveries > 0:
+	case it.Deliveries > 0 && !it.AvailableAt.Equal(it.FirstDueAt): // not redriven for later
 		return Retrying
 	default:
 		return Scheduled
@@ -175,7 +175,17 @@ func (it *Item) Expired(now time.Time) bool {
 	return !it.ExpiresAt.IsZero() && !it.ExpiresAt.After(now)
 }
 
-// Receipt returns the text-able proof of the item's newest lease.
+// Receipt returns the text-able proof of the item's newest lease. It says that somebody
+// is told of the end where the item itself says so.
 func (it *Item) Receipt() Receipt {
-	return Receipt{Key: it.Key, Partition: it.Partition, Token: it.Token}
+	return Receipt{Key: it.Key, Partition: it.Partition, Token: it.Token, Notify: it.ownOnDone() != ""}
+}
+
+// ownOnDone is the queue that the item itself has told of its end, or empty. That of an
+// item in a dead-letter queue was told already.
+func (it *Item) ownOnDone() string {
+	if it.Dead != nil {
+		return ""
+	}
+	return it.OnDone
 }

@@ -269,7 +269,7 @@ func (lk *look) sortOut() (doomed []doomedItem) {
 				kept = append(kept, *it)
 				continue
 			}
-			doomed = append(doomed, doomedItem{key: it.Key, token: it.Token, queue: lk.line.queue, reason: reason})
+			doomed = append(doomed, doomedItem{item: *it, read: true, queue: lk.line.queue, reason: reason})
 		}
 		clear(items[len(kept):])
 		lk.result.Takers[i] = kept

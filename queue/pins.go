@@ -2,6 +2,8 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 )
 
@@ -147,8 +149,45 @@ func (p *pins) reopen(deleted bool) {
 	p.closing = nil
 }
 
-func unpinAll(queues []*knownQueue) {
-	for _, q := range queues {
+// pinSet are queues that one call keeps from being deleted. Each is pinned once: a second
+// pin might wait for a deletion that waits for the first one to go.
+type pinSet struct{ queues []*knownQueue }
+
+// pin adds a queue, and finds it again if it was deleted in between.
+func (p *pinSet) pin(ctx context.Context, known *catalog, find func() (*knownQueue, error)) (*knownQueue, error) {
+	for {
+		q, err := find()
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(p.queues, q) {
+			return q, nil
+		}
+		if err = q.pin(ctx); err == nil {
+			p.queues = append(p.queues, q)
+			return q, nil
+		}
+		if !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+		known.removed(q)
+	}
+}
+
+// tryPin is pin without waiting: false if a deletion decides, or did.
+func (p *pinSet) tryPin(q *knownQueue) bool {
+	if slices.Contains(p.queues, q) {
+		return true
+	}
+	if !q.tryPin() {
+		return false
+	}
+	p.queues = append(p.queues, q)
+	return true
+}
+
+func (p *pinSet) unpin() {
+	for _, q := range p.queues {
 		q.unpin()
 	}
 }

@@ -41,6 +41,10 @@ func (b *Broker) Produce(ctx context.Context, call ProduceCall) ([]Produced, err
 	if err != nil {
 		return nil, err
 	}
+	content := func(i int) *Content { return &call.Items[i].Content }
+	if err := b.checkWays(ctx, call.Namespace, call.Queue, len(call.Items), content); err != nil {
+		return nil, err
+	}
 	q, err := b.pinOpen(ctx, call.Namespace, call.Queue)
 	if err != nil {
 		return nil, err
@@ -139,10 +143,6 @@ func (b *Broker) checkContent(c *Content, payload, sourceID string) error {
 	switch {
 	case c.OrderingKey != "":
 		return unsupported("ordering_key")
-	case c.Target != nil:
-		return unsupported("target")
-	case c.OnDone != "":
-		return unsupported("on_done")
 	case c.Hop < 0 || c.Hop >= MaxHop:
 		return Invalid("hop", "is %d: the item comes from a loop of pushes; want 0 to %d", c.Hop, MaxHop-1)
 	}

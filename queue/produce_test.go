@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage/storagetest"
 )
 
 func TestProduce_KeepsWhatItWasGiven(t *testing.T) {
@@ -153,14 +154,38 @@ func TestProduce_RefusesWhatIsTooLarge(t *testing.T) {
 
 func TestProduce_RefusesWhatALaterReleaseBrings(t *testing.T) {
 	t.Parallel()
-	for _, content := range []queue.Content{{OrderingKey: "k"}, {OnDone: "q"}, {Target: &queue.Target{URL: "https://example.com"}}} {
-		refuse(t, queue.ProduceItem{Content: content}, func(err error) {
-			later, ok := errors.AsType[*queue.UnsupportedError](err)
-			if !ok || !strings.HasPrefix(later.Field, "items[1].") || later.Error() != "field "+later.Field+" is not supported by this release" {
-				t.Errorf("got %v, want ErrNotSupported with the item's path", err)
-			}
-		})
-	}
+	refuse(t, queue.ProduceItem{Content: queue.Content{OrderingKey: "k"}}, func(err error) {
+		later, ok := errors.AsType[*queue.UnsupportedError](err)
+		if !ok || !strings.HasPrefix(later.Field, "items[1].") || later.Error() != "field "+later.Field+" is not supported by this release" {
+			t.Errorf("got %v, want ErrNotSupported with the item's path", err)
+		}
+	})
+}
+
+func TestD15_KeyAndItemAreKeptTogetherOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		call := queue.ProduceCall{Namespace: ns, Queue: "orders", Items: []queue.ProduceItem{{IdempotencyKey: "k"}}}
+		f.store.FailBefore(storagetest.Produce, 1, queue.ErrUnavailable)
+		if _, err := f.Produce(t.Context(), call); !errors.Is(err, queue.ErrUnavailable) {
+			t.Fatalf("got %v, want ErrUnavailable", err)
+		}
+		if got := f.total(t, "orders"); got != 0 {
+			t.Fatalf("%d items are there, want none", got)
+		}
+		f.store.FailAfter(storagetest.Produce, 1, queue.ErrUnknownOutcome)
+		if _, err := f.Produce(t.Context(), call); !errors.Is(err, queue.ErrUnknownOutcome) {
+			t.Fatalf("got %v, want ErrUnknownOutcome", err)
+		}
+		it := f.leaseOne(t, "orders")
+		again, err := f.Produce(t.Context(), call)
+		if err != nil || !again[0].Duplicate || again[0].ID != it.ID {
+			t.Errorf("repeat: got %+v, %v, want the first one's id", again, err)
+		}
+		if got := f.total(t, "orders"); got != 1 {
+			t.Errorf("%d items are there, want 1", got)
+		}
+	})
 }
 
 func TestProduce_NeedsItemsAndAQueue(t *testing.T) {

@@ -13,10 +13,24 @@ type Receipt struct {
 	Key       Key
 	Partition int32
 	Token     Token
+	// Notify says that somebody is told of the item's end, so that whoever settles has to
+	// look for it.
+	Notify bool
+	// Pushed says that an endpoint was given the receipt, to settle by itself: the limits of
+	// its subscription are in force. Logged says that what it does goes into the attempt log.
+	//
+	// None of the three is a part of the proof: with and without them the lease is the same.
+	Pushed, Logged bool
 }
 
-// receiptFormat is the first byte of a receipt; another layout gets another one.
-const receiptFormat = 1
+// The first byte of a receipt says how it is laid out, and what is to be known before
+// the item is looked at: it is the first of these and, beyond that, what is added.
+const (
+	receiptFormat = 1
+	receiptNotify = 1
+	receiptPushed = 2
+	receiptLogged = 4
+)
 
 // Layout, big-endian: format 1, queue 8, home 8, partition 4, id 16, counter 8,
 // random 8. 53 bytes are 71 characters of base64url.
@@ -28,7 +42,17 @@ const MaxReceiptLength = 120
 // String returns the receipt as consumers see it, in unpadded base64url.
 func (r Receipt) String() string {
 	b := make([]byte, 0, receiptSize)
-	b = append(b, receiptFormat)
+	format := byte(receiptFormat)
+	if r.Notify {
+		format += receiptNotify
+	}
+	if r.Pushed {
+		format += receiptPushed
+	}
+	if r.Logged {
+		format += receiptLogged
+	}
+	b = append(b, format)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Key.Queue))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Key.Home))
 	b = binary.BigEndian.AppendUint32(b, uint32(r.Partition))
@@ -44,8 +68,15 @@ func (r Receipt) namesItemOf(ns Namespace) bool {
 	return r.Key.Queue.Namespace() == ns && r.Partition == 0
 }
 
-// ParseReceipt reads what [Receipt.String] wrote. It refuses any other spelling
-// of the same bytes, so that two texts never name one lease.
+// lease is the receipt without what is no part of the proof: two of one lease are equal.
+func (r Receipt) lease() Receipt {
+	r.Notify, r.Pushed, r.Logged = false, false, false
+	return r
+}
+
+// ParseReceipt reads what [Receipt.String] wrote. It refuses any other spelling of the
+// same bytes, so that no two texts name one lease, but for what is no part
+// of the proof.
 func ParseReceipt(s string) (Receipt, error) {
 	if len(s) > MaxReceiptLength {
 		return Receipt{}, fmt.Errorf("not a receipt: %d characters, at most %d", len(s), MaxReceiptLength)
@@ -55,13 +86,14 @@ func ParseReceipt(s string) (Receipt, error) {
 	if err != nil || strings.ContainsAny(s, "\r\n") {
 		return Receipt{}, fmt.Errorf("not a receipt: not base64url without padding")
 	}
-	if len(b) == 0 || b[0] != receiptFormat {
+	if len(b) == 0 || b[0] < receiptFormat || b[0] > receiptFormat+receiptNotify+receiptPushed+receiptLogged {
 		return Receipt{}, fmt.Errorf("not a receipt of a version that this server knows")
 	}
 	if len(b) != receiptSize {
 		return Receipt{}, fmt.Errorf("not a receipt: %d bytes, want %d", len(b), receiptSize)
 	}
-	var r Receipt
+	said := b[0] - receiptFormat
+	r := Receipt{Notify: said&receiptNotify != 0, Pushed: said&receiptPushed != 0, Logged: said&receiptLogged != 0}
 	b = b[1:]
 	r.Key.Queue = Number(binary.BigEndian.Uint64(b))
 	r.Key.Home = Number(binary.BigEndian.Uint64(b[8:]))

@@ -17,6 +17,9 @@ func someReceipt() queue.Receipt {
 		},
 		Partition: rand.Int32(),
 		Token:     queue.Token{Counter: rand.Uint64(), Random: rand.Uint64()},
+		Notify:    rand.N(2) == 0,
+		Pushed:    rand.N(2) == 0,
+		Logged:    rand.N(2) == 0,
 	}
 }
 
@@ -48,6 +51,16 @@ func TestReceipt_LayoutIsAsItWas(t *testing.T) {
 	if got := r.String(); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	r.Notify = true
+	const notify = "AgAAAAEAAAACAAAAAQAAAAMAAAAEAZAWPYaUc5uupZZsJvitkQAAAAAAAAAFAAAAAAAAAAY"
+	if got := r.String(); got != notify {
+		t.Errorf("with somebody to be told: got %s, want %s", got, notify)
+	}
+	r.Pushed, r.Logged = true, true
+	const all = "CAAAAAEAAAACAAAAAQAAAAMAAAAEAZAWPYaUc5uupZZsJvitkQAAAAAAAAAFAAAAAAAAAAY"
+	if got := r.String(); got != all {
+		t.Errorf("of a push that is logged: got %s, want %s", got, all)
+	}
 }
 
 func TestReceipt_RefusesWhatItDidNotWrite(t *testing.T) {
@@ -57,7 +70,7 @@ func TestReceipt_RefusesWhatItDidNotWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	another := append([]byte{2}, raw[1:]...)
+	another := append([]byte{9}, raw[1:]...)
 	for name, text := range map[string]string{
 		"nothing":         "",
 		"another version": base64.RawURLEncoding.EncodeToString(another),

@@ -14,6 +14,9 @@ const (
 	// EndingRecord tells that an item ended without an attempt of its own:
 	// completed by a consumer, cancelled, expired, poisoned.
 	EndingRecord
+	// OutcomeRecord tells what an endpoint that was to finish later did with the item
+	// without ending it: retry or release. A burial is one, too: the item lives on.
+	OutcomeRecord
 )
 
 // String returns the word that the wire uses.
@@ -25,6 +28,8 @@ func (t RecordType) String() string {
 		return "lapse"
 	case EndingRecord:
 		return "ending"
+	case OutcomeRecord:
+		return "outcome"
 	default:
 		return "invalid"
 	}

@@ -13,10 +13,13 @@ import (
 // the queue from which each was buried, or of the target that the call names. They keep
 // their ids. A paused target takes them too.
 //
+// With Every they become due one after the other, counted from when each is moved; until
+// then they are scheduled, and may be cancelled or cleared as such.
+//
 // An item that dies again while the call runs stays where it is then. A call whose time
-// is nearly up answers what it has done, with More: the same call again goes on. A dry
-// run counts in the same way, and what it counts may change before it is done in
-// earnest.
+// is nearly up answers what it has done, with More: the same call again goes on, and where
+// items are spread begins with one that is due at once. A dry run counts in the same way,
+// and what it counts may change before it is done in earnest.
 //
 // Errors: [InvalidError], for a queue that is no dead-letter queue, too;
 // [TooLargeError]; [ErrNotFound]; those of [Store]. After an error some items may have
@@ -60,6 +63,9 @@ type redrive struct {
 	// have deleted them.
 	origins map[Number]bool
 
+	// place is that of the next item in the spread: how many times Every it waits.
+	place int
+
 	done Redriven
 }
 
@@ -67,6 +73,8 @@ func (b *Broker) newRedrive(ctx context.Context, call *RedriveCall) (*redrive, e
 	switch {
 	case call.Limit < 1 || call.Limit > MaxRedrive:
 		return nil, Invalid("limit", "is %d; want 1 to %d", call.Limit, MaxRedrive)
+	case call.Every < 0 || call.Every > MaxSpread/time.Duration(call.Limit):
+		return nil, Invalid("rate", "spreads %d items over more than %s; take fewer with limit, or a higher rate", call.Limit, MaxSpread)
 	case len(call.IDs) > DefaultMaxItems:
 		return nil, &TooLargeError{Field: "filter.item_ids", Limit: DefaultMaxItems, Unit: "ids"}
 	}
@@ -227,7 +235,10 @@ func (r *redrive) move(ctx context.Context, items []Item) error {
 			r.done.Skipped++
 			continue
 		}
-		moves = append(moves, Move{Key: items[i].Key, Target: to.number, ExpireTTL: to.settings().ExpireTTL})
+		moves = append(moves, Move{
+			Key: items[i].Key, Target: to.number, ExpireTTL: to.settings().ExpireTTL,
+			Delay: time.Duration(r.place+len(moves)) * r.call.Every,
+		})
 	}
 	if len(moves) == 0 {
 		return nil
@@ -243,18 +254,45 @@ func (r *redrive) move(ctx context.Context, items []Item) error {
 	if err != nil {
 		return err
 	}
-	var wakes wakes
-	for i, status := range statuses {
-		if status != Moved {
+	for _, status := range statuses {
+		if status == Moved {
+			r.done.Moved++
+		} else {
 			r.done.Skipped++
+		}
+	}
+	return r.tellDue(ctx, moves, statuses)
+}
+
+// tellDue wakes the targets of what was moved, or says when it is due.
+func (r *redrive) tellDue(ctx context.Context, moves []Move, statuses []MoveStatus) error {
+	now := r.now
+	if r.call.Every > 0 {
+		// After the move, so that nothing is looked for before it is due.
+		var err error
+		if now, err = r.b.storeNow(ctx, r.dead.number); err != nil {
+			return err
+		}
+	}
+	var wakes wakes
+	first := r.place
+	for i := range moves {
+		if statuses[i] != Moved {
 			continue
 		}
-		r.done.Moved++
-		wakes.add(moves[i].Target)
+		due := now.Add(moves[i].Delay)
+		if r.call.Every > 0 {
+			r.place, r.done.Until = first+i+1, due
+		}
+		switch {
+		case r.call.DryRun:
+		case moves[i].Delay < Soon:
+			wakes.add(moves[i].Target)
+		default:
+			r.b.onDue(moves[i].Target, due)
+		}
 	}
-	if !r.call.DryRun {
-		r.b.Wake(wakes...)
-	}
+	r.b.Wake(wakes...)
 	return nil
 }
 

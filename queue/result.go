@@ -24,13 +24,14 @@ func checkResult(e *SettleEntry) error {
 	}
 }
 
-// ending makes the record of a completion that brings none of its own, or nil if the
-// queue keeps nothing of ended items. It is [ErrNotFound] for a result without a queue.
+// ending makes the record of a completion that puts none of its own into the journal, or
+// nil if the queue keeps nothing of ended items. It is [ErrNotFound] for a result without a
+// queue. A result that is told to somebody may be kept nowhere.
 //
 // A queue is known where it was leased from, so that this reads its settings once in
 // [Options.SettingsAge] at most, however many complete.
 func (b *Broker) ending(ctx context.Context, e *SettleEntry) (*Record, error) {
-	if e.Record != nil {
+	if e.Record != nil && !e.Unlogged {
 		return nil, nil
 	}
 	q, err := b.known.numbered(ctx, e.Receipt.Key.Queue)
@@ -41,11 +42,54 @@ func (b *Broker) ending(ctx context.Context, e *SettleEntry) (*Record, error) {
 		return nil, err
 	}
 	switch {
-	case q.settings().KeepEnded > 0:
-		return &Record{Type: EndingRecord, Verdict: VerdictCompleted, Response: e.Result}, nil
-	case len(e.Result) > 0:
-		return nil, Invalid("result", "would be lost, since queue %s keeps nothing of ended items; set its keep_ended", q.name)
+	case q.settings().KeepEnded > 0 || e.Receipt.Logged:
+		r := &Record{Type: EndingRecord, Verdict: VerdictCompleted, Response: e.Result}
+		if e.Record != nil {
+			r.Response = e.Record.Response[:min(len(e.Record.Response), MaxResponse)]
+		}
+		if e.Receipt.Logged {
+			r.Subscription, err = b.pushedBy(ctx, q)
+		}
+		return r, err
+	case e.Receipt.Pushed:
+		return nil, nil // an endpoint does not know what is kept, and is done all the same
+	case len(e.Result) > 0 && !e.tells():
+		return nil, errResultLost(q)
 	default:
 		return nil, nil
 	}
+}
+
+// VerdictDeferred is in the records of what endpoints did that were to finish later.
+const VerdictDeferred = "deferred"
+
+// laterOutcome makes the record of what an endpoint did with an item that it was to finish
+// later, other than to complete it, or nil if the attempt log does not have the item.
+func (b *Broker) laterOutcome(ctx context.Context, q *knownQueue, e *SettleEntry) (*Record, error) {
+	if !e.Receipt.Logged || e.Record != nil {
+		return nil, nil
+	}
+	name, err := b.pushedBy(ctx, q)
+	return &Record{Type: OutcomeRecord, Verdict: VerdictDeferred, Subscription: name, Error: e.Reason}, err
+}
+
+// limitOf is the limit of attempts of a queue's subscription, for an endpoint that was to
+// finish later and has the item tried again; 0 is none.
+func (b *Broker) limitOf(ctx context.Context, q *knownQueue, e *SettleEntry) (int32, error) {
+	if !e.Receipt.Pushed || e.MaxAttempts != 0 || b.opts.Limit == nil {
+		return 0, nil
+	}
+	return b.opts.Limit(ctx, q.number.Namespace(), q.name)
+}
+
+// pushedBy names the subscription of a queue, "" if there is none any more.
+func (b *Broker) pushedBy(ctx context.Context, q *knownQueue) (string, error) {
+	if b.opts.PushedBy == nil {
+		return "", nil
+	}
+	return b.opts.PushedBy(ctx, q.number.Namespace(), q.name)
+}
+
+func errResultLost(q *knownQueue) error {
+	return Invalid("result", "would be lost, since queue %s keeps nothing of ended items; set its keep_ended", q.name)
 }

@@ -1,16 +1,17 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 )
 
-// settleRequest is one caller's call, with the dead-letter queues it may bury into.
+// settleRequest is one caller's call, with the queues that it may bury into or tell.
 type settleRequest struct {
-	group SettleGroup
-	dead  []*knownQueue
+	group  SettleGroup
+	pinned pinSet
 }
 
 // Settle ends leases: all of the call's, or none. The answer has the receipts' order.
@@ -19,7 +20,11 @@ type settleRequest struct {
 // another namespace looks like one whose item never was. Burying in a dead-letter
 // queue is [ErrAlreadyDead], and a retry there has no limit. Queue and partition of
 // the call, if given, must be those of every receipt. What is completed is kept in the
-// journal where its queue has KeepEnded, and a result is refused where it has not.
+// journal where its queue has KeepEnded, and a result is refused where it has not, unless
+// it is told to somebody.
+//
+// Where an item, or its subscription, has on_done, the end of it is told in the same
+// transaction; see [Done].
 //
 // Other errors: [InvalidError], for a receipt given twice, too; [TooLargeError];
 // [OverloadedError]; [ErrShuttingDown]; those of [Store]. After [ErrUnknownOutcome]
@@ -32,18 +37,20 @@ func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error)
 	if err != nil {
 		return nil, err
 	}
-	// The entries that reached their limits while no dead-letter queue was known: with
-	// one they are not answered so again.
+	if !doomed {
+		if err := b.notify(ctx, &call, targets, toldEnds(&call)); err != nil {
+			return nil, err
+		}
+	}
+	// The entries that reached their limits while no dead-letter queue was known, or while
+	// nobody knew that there is an end to tell: they are not answered so again.
 	var needDead []int
 	for {
 		req, err := b.settlements(ctx, &call, targets, doomed, needDead)
 		if err != nil {
 			return nil, err
 		}
-		// A call is on the queue of its first receipt: most are on one alone.
-		entries := req.group.Entries
-		of := burden{queue: entries[0].Key.Queue, entries: len(entries), bytes: sizeOfRecords(entries)}
-		settled, err := b.settles.do(ctx, of, req)
+		settled, err := b.settles.do(ctx, burdenOf(req.group.Entries), req)
 		if err != nil {
 			return nil, fmt.Errorf("settle: %w", err)
 		}
@@ -54,8 +61,22 @@ func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error)
 			}
 			return settled, nil
 		}
+		if err := b.notify(ctx, &call, targets, over); err != nil {
+			return nil, err
+		}
 		needDead = append(needDead, over...)
 	}
+}
+
+// toldEnds are the entries that end their items for certain, and somebody is told. A retry
+// does so at its limit only, which the store knows.
+func toldEnds(call *SettleCall) (ends []int) {
+	for i := range call.Entries {
+		if e := &call.Entries[i]; e.Outcome != Retry && e.tells() {
+			ends = append(ends, i)
+		}
+	}
+	return ends
 }
 
 // checkSettle judges what can be judged without the items.
@@ -85,6 +106,7 @@ func checkTwice(receipts []Receipt) error {
 	}
 	seen := make(map[Receipt]int, len(receipts))
 	for i, r := range receipts {
+		r = r.lease()
 		if first, twice := seen[r]; twice {
 			return Invalid(fmt.Sprintf("receipts[%d]", i), "is the same as receipts[%d]; give each receipt once", first)
 		}
@@ -144,8 +166,12 @@ type target struct {
 	// queue and settings are there for outcomes that depend on them: Retry and Bury.
 	queue    *knownQueue
 	settings *Settings
-	// ending is the record that a Complete leaves, or nil.
-	ending *Record
+	// record is what the entry leaves in the journal if it brings nothing itself, or nil.
+	record *Record
+	// limit is the one of attempts that is in force if the entry does not say, or 0.
+	limit int32
+	// notice is there once it is known that the entry ends its item, and somebody is told.
+	notice *notice
 	// refused says why the entry cannot be done, whatever its lease: [ErrNotFound],
 	// [ErrAlreadyDead] or nil.
 	refused error
@@ -170,7 +196,7 @@ func (b *Broker) target(ctx context.Context, ns Namespace, e *SettleEntry) (to t
 	case !e.Receipt.namesItemOf(ns):
 		return target{refused: ErrNotFound}, nil
 	case e.Outcome == Complete:
-		to.ending, err = b.ending(ctx, e)
+		to.record, err = b.ending(ctx, e)
 	case e.Outcome == Retry || e.Outcome == Bury:
 		if to.queue, err = b.known.numbered(ctx, e.Receipt.Key.Queue); err != nil {
 			break
@@ -178,6 +204,14 @@ func (b *Broker) target(ctx context.Context, ns Namespace, e *SettleEntry) (to t
 		to.settings = to.queue.settings()
 		if to.settings.DeadLetter && e.Outcome == Bury {
 			to.refused = ErrAlreadyDead
+		}
+		if to.limit, err = b.limitOf(ctx, to.queue, e); err == nil {
+			to.record, err = b.laterOutcome(ctx, to.queue, e)
+		}
+	case e.Receipt.Logged:
+		var q *knownQueue
+		if q, err = b.known.numbered(ctx, e.Receipt.Key.Queue); err == nil {
+			to.record, err = b.laterOutcome(ctx, q, e)
 		}
 	}
 	if errors.Is(err, ErrNotFound) {
@@ -196,9 +230,10 @@ var nothing = Settlement{Outcome: Complete}
 func (b *Broker) settlements(ctx context.Context, call *SettleCall, targets []target, doomed bool, needDead []int) (req settleRequest, err error) {
 	defer func() {
 		if err != nil {
-			unpinAll(req.dead)
+			req.pinned.unpin()
 		}
 	}()
+	limit := responseLimit(call.Entries, targets)
 	req.group.Entries = make([]Settlement, len(call.Entries))
 	for i := range call.Entries {
 		e, to := &call.Entries[i], &targets[i]
@@ -207,45 +242,73 @@ func (b *Broker) settlements(ctx context.Context, call *SettleCall, targets []ta
 			*s = nothing
 			continue
 		}
-		*s = Settlement{
-			Key: e.Receipt.Key, Token: e.Receipt.Token, Outcome: e.Outcome,
-			DueAt: e.DueAt, Delay: e.Delay, Reason: e.Reason,
-			Last: cleanLast(e.Last), Record: cleanRecord(e.Record),
-		}
-		if to.ending != nil {
-			s.Record = to.ending
-		}
-		if to.queue == nil {
-			continue
-		}
-		if to.settings.DeadLetter {
-			s.Undead = true
-			continue
-		}
-		s.MaxAttempts = e.MaxAttempts
-		if s.MaxAttempts == 0 {
-			s.MaxAttempts = to.settings.MaxAttempts
-		}
-		if e.Outcome == Retry && s.Reason == "" {
-			s.Reason = ReasonMaxAttempts
-		}
+		*s = settlement(e, to, limit)
 		if doomed {
-			continue // no queue is made for it
+			continue // no queue is made for it, and nobody told
 		}
 		var dead *knownQueue
-		if e.Outcome == Retry && !slices.Contains(needDead, i) {
-			// Most retries do not reach their limit, so the queue is neither read nor
-			// made for them; the store says if it is needed.
-			if dead = b.peekDead(to.queue); dead == nil {
-				continue
+		if to.queue != nil && !s.Undead {
+			// Most retries do not reach their limit, so the queue is neither read nor made
+			// for them; the store says if it is needed.
+			if certain := e.Outcome == Bury || slices.Contains(needDead, i); certain {
+				dead, err = b.pinDead(ctx, to.queue, &req.pinned)
+			} else if !e.tells() { // that one must not be buried before it is known
+				dead = b.peekDead(to.queue, &req.pinned)
 			}
-		} else if dead, err = b.pinDead(ctx, to.queue); err != nil {
-			return req, fmt.Errorf("dead-letter queue of %s: %w", to.queue.name, err)
+			if err != nil {
+				return req, fmt.Errorf("dead-letter queue of %s: %w", to.queue.name, err)
+			}
 		}
-		req.dead = append(req.dead, dead)
-		s.DeadQueue = dead.number
+		if dead != nil {
+			s.DeadQueue = dead.number
+		}
+		if to.notice == nil {
+			continue
+		}
+		done := to.notice.end(s, dead, answerOf(e))
+		done.shorten(limit)
+		if s.Produce, err = b.tell(ctx, to.notice, &done, &req.pinned); err != nil {
+			return req, err
+		}
 	}
 	return req, nil
+}
+
+// settlement is an entry without the queues that it leads to. Of an attempt's response it
+// keeps at most limit bytes.
+func settlement(e *SettleEntry, to *target, limit int) Settlement {
+	s := Settlement{
+		Key: e.Receipt.Key, Token: e.Receipt.Token, Outcome: e.Outcome,
+		DueAt: e.DueAt, Delay: e.Delay, Reason: e.Reason, Last: cleanLast(e.Last),
+		Counts: e.Counts && e.Outcome == Bury,
+	}
+	if e.Record != nil && !e.Unlogged {
+		s.Record = cleanRecord(e.Record)
+		s.Record.Response = s.Record.Response[:min(len(s.Record.Response), limit)]
+	}
+	if to.record != nil {
+		s.Record = to.record
+	}
+	switch {
+	case to.queue == nil:
+		return s
+	case to.settings.DeadLetter:
+		s.Undead = true
+		return s
+	}
+	s.MaxAttempts = cmp.Or(e.MaxAttempts, to.limit, to.settings.MaxAttempts)
+	if e.Outcome == Retry && s.Reason == "" {
+		s.Reason = ReasonMaxAttempts
+	}
+	return s
+}
+
+// answerOf is what led to an entry, whether it is kept or not.
+func answerOf(e *SettleEntry) *Record {
+	if e.Record != nil {
+		return cleanRecord(e.Record)
+	}
+	return &Record{Response: e.Result}
 }
 
 // storeSettle is the settling batcher's call of the store.
@@ -274,6 +337,9 @@ func (b *Broker) storeSettle(ctx context.Context, batch []settleRequest) ([][]Se
 				b.onDue(s.Key.Queue, settled.AvailableAt)
 			default:
 				wakes.add(s.Key.Queue)
+			}
+			if settled.Status == Applied && len(s.Produce) > 0 {
+				wakes.add(s.Produce[0].Queue)
 			}
 		}
 	}
@@ -336,11 +402,18 @@ func (r refusals) err() error {
 	return &StaleError{Entries: r}
 }
 
-func sizeOfRecords(entries []Settlement) (n int) {
+// burdenOf is what a call is to the batcher. It is on the queue of its first receipt:
+// most are on one alone.
+func burdenOf(entries []Settlement) burden {
+	of := burden{queue: entries[0].Key.Queue, entries: len(entries)}
 	for i := range entries {
 		if r := entries[i].Record; r != nil {
-			n += len(r.Response) + len(r.Error)
+			of.bytes += len(r.Response) + len(r.Error)
+		}
+		for j := range entries[i].Produce {
+			of.entries++
+			of.bytes += entries[i].Produce[j].Size()
 		}
 	}
-	return n
+	return of
 }

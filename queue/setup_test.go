@@ -76,6 +76,10 @@ func newBroker(s storage.Backend, o queue.Options) *queue.Broker {
 		page, err := s.Records(ctx, storage.RecordQuery{Namespace: ns, Item: id, Backward: true, Limit: limit})
 		return page.Records, err
 	}
+	o.Journal = func(ctx context.Context, q queue.JournalQuery) (queue.JournalPage, error) {
+		page, err := s.Records(ctx, storage.RecordQuery(q))
+		return queue.JournalPage(page), err
+	}
 	return queue.New(s, o)
 }
 

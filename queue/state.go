@@ -51,7 +51,9 @@ func (b *Broker) lookFrom(ctx context.Context, ns Namespace, id ID, q *knownQueu
 		states = append(states, ItemState{Item: living[i]})
 	}
 	for i := range ends {
-		states = append(states, ItemState{Item: Item{Key: ends[i].Key}, Ending: &ends[i].Record})
+		states = append(states, ItemState{
+			Item: Item{Key: ends[i].Key}, Ending: &ends[i].Record, Attempts: ends[i].attempts,
+		})
 	}
 	shown := 0
 	for i := range states {
@@ -98,8 +100,9 @@ func (b *Broker) copiesFrom(ctx context.Context, ns Namespace, id ID, q *knownQu
 // end is how a copy of an item ended.
 type end struct {
 	Record
-	// pushed says that the journal tells of a push of it.
-	pushed bool
+	// pushed says that the journal tells of a push of it, attempts how many counted.
+	pushed   bool
+	attempts int32
 }
 
 // isKept says whether the end is still known to a queue at the store's time now.
@@ -131,8 +134,14 @@ func (b *Broker) ends(ctx context.Context, ns Namespace, id ID, q *knownQueue, l
 				ended = append(ended, e)
 			}
 		}
-		if e != nil && r.Subscription != "" {
+		if e == nil {
+			continue
+		}
+		if r.Subscription != "" {
 			e.pushed = true
+		}
+		if r.Type == AttemptRecord && (r.Next == StepRetry || r.Next == StepBury || r.Next == StepComplete) {
+			e.attempts++
 		}
 	}
 	ends := make([]end, len(ended))

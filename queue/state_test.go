@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -134,6 +135,29 @@ func TestLook_KnowsWhatWasPushed(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.wantUnknown(t, "of a deleted queue", delivered, "")
+	})
+}
+
+// An endpoint that finishes later does so with the receipt alone, and its item is known
+// as long as one that was pushed.
+func TestLook_KnowsWhatAnEndpointFinishedLater(t *testing.T) {
+	t.Parallel()
+	pushedBy := func(context.Context, queue.Namespace, string) (string, error) { return "s", nil }
+	bubbleWith(t, queue.Options{PushedBy: pushedBy}, func(t *testing.T, f *fixture) {
+		f.produce(t, "orders", items(1)...)
+		it := f.leaseOne(t, "orders")
+		receipt := it.Receipt()
+		receipt.Logged = true
+		parsed, err := queue.ParseReceipt(receipt.String())
+		if err != nil || parsed != receipt {
+			t.Fatalf("parsed %+v, %v", parsed, err)
+		}
+		f.settle(t, queue.SettleEntry{Receipt: parsed, Outcome: queue.Complete, Result: []byte("ok")})
+		<-time.After(24 * time.Hour)
+		st := f.look(t, receipt.Key.ID, "")
+		if len(st) != 1 || st[0].Ending == nil || st[0].Ending.Subscription != "s" || string(st[0].Ending.Response) != "ok" {
+			t.Errorf("got %+v, want the end with its result", st)
+		}
 	})
 }
 

@@ -286,6 +286,8 @@ type Settlement struct {
 	DeadQueue Number
 	// Reason is kept with what is buried.
 	Reason string
+	// Counts goes with Bury: an attempt came before it, which [Dead.Attempts] counts.
+	Counts bool
 	// Last replaces the item's, for all but Complete, unless it is zero.
 	Last Last
 
@@ -327,8 +329,9 @@ type Settled struct {
 	AvailableAt time.Time
 }
 
-// Extension moves one deadline to now + TTL, never earlier than it was. A lapsed
-// lease that nobody took is revived, its lapse uncounted.
+// Extension moves one deadline to now + TTL: never earlier than it was, but for a
+// handover, where the new holder has its own time. A lapsed lease that nobody took is
+// revived, its lapse uncounted.
 type Extension struct {
 	Key   Key
 	Token Token
@@ -417,6 +420,9 @@ type Move struct {
 	Target    Number
 	Partition int32
 	ExpireTTL time.Duration
+	// Delay is how long after now the item is due there, as in [NewItem]; its expiry
+	// counts from then.
+	Delay time.Duration
 }
 
 // MoveStatus is what became of an entry.

@@ -56,7 +56,7 @@ func (b *Broker) sweep(ctx context.Context, page *SweepPage) (buried int, err er
 			continue
 		}
 		if reason := r.queue.settings().reasonToBury(it, r.limit, page.Now); reason != "" {
-			doomed = append(doomed, doomedItem{key: it.Key, token: it.Token, queue: r.queue, reason: reason})
+			doomed = append(doomed, doomedItem{item: *it, queue: r.queue, reason: reason})
 		}
 	}
 	buried, buryErr := b.bury(doomed, NotLive)

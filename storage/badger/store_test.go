@@ -156,15 +156,16 @@ func TestStore_LargestLegalCallsPass(t *testing.T) {
 	}
 }
 
-// A thousand outcomes with as much of the answers as is kept are settled as one.
+// A thousand outcomes with as much of the answers as is kept are settled as one; and with
+// what tells of the ends, as much as the broker leaves of the answers.
 func TestStore_LargestLegalSettlementsPass(t *testing.T) {
 	t.Parallel()
 	for name, window := range map[string]int{"in memory": 0, "on the disk": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, badger.Options{Dir: t.TempDir(), Window: window})
-			for _, outcome := range []queue.Outcome{queue.Release, queue.Retry, queue.Bury, queue.Complete} {
-				q := queue.NewNumber(1, uint32(10+outcome))
+			for i, outcome := range []queue.Outcome{queue.Release, queue.Retry, queue.Bury, queue.Complete, queue.Bury, queue.Complete} {
+				q, tell := queue.NewNumber(1, uint32(10+i)), i >= 4
 				group := queue.ProduceGroup{Items: make([]queue.NewItem, queue.DefaultMaxItems)}
 				for i := range group.Items {
 					group.Items[i] = queue.NewItem{ID: queue.NewID(), Queue: q, ExpireTTL: time.Hour}
@@ -179,12 +180,21 @@ func TestStore_LargestLegalSettlementsPass(t *testing.T) {
 				var entries []queue.Settlement
 				for _, it := range leased.Calls[0].Takers[0] {
 					last := queue.Last{Status: 503, Error: "503 Service Unavailable"}
+					var tells []queue.NewItem
+					response := queue.MaxResponse
+					if tell {
+						response = 1258
+						tells = []queue.NewItem{{ID: queue.NewID(), Queue: testQueue + 1, Content: queue.Content{
+							Kind: queue.DoneKind, Encoding: "application/json", Payload: make([]byte, 600+response*3/2),
+						}}}
+					}
 					entries = append(entries, queue.Settlement{
 						Key: it.Key, Token: it.Token, Outcome: outcome, Delay: time.Hour, DeadQueue: testQueue, Reason: "rejected", Last: last,
 						Record: &queue.Record{
 							Type: queue.AttemptRecord, Subscription: "receiver", Verdict: "server_error", Status: 503,
-							Error: last.Error, Response: make([]byte, queue.MaxResponse), Node: "node",
+							Error: last.Error, Response: make([]byte, response), Node: "node",
 						},
+						Produce: tells,
 					})
 				}
 				settled, err := s.Settle(t.Context(), []queue.SettleGroup{{Entries: entries}})

@@ -76,8 +76,8 @@ func TestP10_ALeaseReadsWhatItLeases(t *testing.T) {
 	w.fill(full, many, now.Add(-time.Hour), "", "")
 	w.fill(few, 10, now.Add(-time.Hour), "", "")
 	w.fill(few, many, now.Add(time.Hour), "", "")
-	w.fill(lapsed, many/10, now.Add(-time.Hour), "held, lapse_counts, deliveries", "true, n % 2 = 0, 1")
-	w.fill(lapsed, many/10, now.Add(time.Hour), "held, deliveries", "true, 1")
+	w.fill(lapsed, many/10, now.Add(-time.Hour), "held, counter, lapse_counts, deliveries", "true, 1, n % 2 = 0, 1")
+	w.fill(lapsed, many/10, now.Add(time.Hour), "held, counter, deliveries", "true, 1, 1")
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {
 			w.exec(`analyze {s}.items`)

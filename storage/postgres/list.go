@@ -21,7 +21,7 @@ const stateSQL = `case
 		when i.held then 4
 		when i.available_at <= (select now from clock) then 1
 		when i.available_at >= ` + foreverSQL + ` then 6
-		when i.deliveries > 0 then 3
+		when i.deliveries > 0 and i.available_at <> i.first_due_at then 3
 		else 2 end`
 
 // walkSQL are common table expressions that walk one partition by position. They

@@ -20,8 +20,8 @@ import (
 // No two entries may be about one item: see [moveRounds].
 func moveSQL(mark string) string {
 	return `with ` + clockSQL + `, entry as materialized (
-	select * from unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::bigint[], $9::bigint[])
-		with ordinality as e (id, queue, home, target, partition, expire_ttl, random, ord)
+	select * from unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::bigint[], $9::bigint[], $10::bigint[])
+		with ordinality as e (id, queue, home, target, partition, expire_ttl, delay, random, ord)
 ), locked as materialized (
 	` + lockSQL(`i.partition as source, i.attempts, i.created_at`) + `
 ), judged as materialized (
@@ -31,14 +31,16 @@ func moveSQL(mark string) string {
 		else 1 end as status
 	from locked l
 ), placed as materialized (
-	select good.*, nextval('{s}.seqs') as seq from (select * from judged where status = 1 order by ord) good
+	select good.*, nextval('{s}.seqs') as seq,
+		case when good.delay < ` + soonMicros + ` then clock.now else clock.now + good.delay * interval '1 microsecond' end as due
+	from (select * from judged where status = 1 order by ord) good cross join clock
 ), moved as (
 	update {s}.items i set
 		queue = p.target, partition = p.partition, seq = p.seq,
 		generation = i.generation + 1, attempts = 0, recoveries = 0,
 		dead_from = null, dead_reason = null, dead_at = null, dead_status = null, dead_attempts = null, dead_recoveries = null,
-		first_due_at = clock.now, due_at = clock.now, available_at = clock.now, updated_at = clock.now,
-		expires_at = case when p.expire_ttl > 0 then clock.now + p.expire_ttl * interval '1 microsecond' end,
+		first_due_at = p.due, due_at = p.due, available_at = p.due, updated_at = clock.now,
+		expires_at = case when p.expire_ttl > 0 then p.due + p.expire_ttl * interval '1 microsecond' end,
 		counter = i.counter + 1, random = p.random, owner = '', lapse_counts = false
 	from placed p cross join clock
 	where i.id = p.id and i.queue = p.queue and i.home = p.home
@@ -58,8 +60,8 @@ select array_agg(status order by ord), (select now from clock) from judged`
 
 // The first round leaves the marker, whose answer the others add to.
 var (
-	moveFirstSQL = moveSQL(`insert into {s}.batches (id, at, answer) select $10::uuid, (select now from clock), jsonb_agg(status order by ord) from judged`)
-	moveNextSQL  = moveSQL(`update {s}.batches b set answer = b.answer || (select jsonb_agg(status order by ord) from judged) where b.id = $10`)
+	moveFirstSQL = moveSQL(`insert into {s}.batches (id, at, answer) select $11::uuid, (select now from clock), jsonb_agg(status order by ord) from judged`)
+	moveNextSQL  = moveSQL(`update {s}.batches b set answer = b.answer || (select jsonb_agg(status order by ord) from judged) where b.id = $11`)
 )
 
 // Move implements [queue.Store].
@@ -91,7 +93,11 @@ func (s *Store) Move(ctx context.Context, entries []queue.Move) ([]queue.MoveSta
 		if !ok || state.Code != "23505" || try == retries {
 			for i, status := range statuses {
 				if status == queue.Moved {
-					s.placed(entries[i].Target, entries[i].Partition, earliest, earliest)
+					at := earliest
+					if entries[i].Delay >= queue.Soon {
+						at = earliest.Add(entries[i].Delay)
+					}
+					s.placed(entries[i].Target, entries[i].Partition, at, earliest)
 				}
 			}
 			return statuses, err
@@ -149,15 +155,16 @@ func (s *Store) moveArgs(marker uuid.UUID, entries []queue.Move, round []int) []
 	n := len(round)
 	ids, partitions := make([][16]byte, n), make([]int32, n)
 	queues, homes, targets := make([]int64, n), make([]int64, n), make([]int64, n)
-	ttls, randoms := make([]int64, n), make([]int64, n)
+	ttls, delays, randoms := make([]int64, n), make([]int64, n), make([]int64, n)
 	for i, at := range round {
 		e := &entries[at]
 		ids[i], queues[i], homes[i] = e.Key.ID, int64(e.Key.Queue), int64(e.Key.Home)
 		targets[i], partitions[i] = int64(e.Target), e.Partition
-		ttls[i], randoms[i] = e.ExpireTTL.Microseconds(), int64(rand.Uint64())
+		// The random number is in no receipt: the next lease makes another, hard to guess.
+		ttls[i], delays[i], randoms[i] = e.ExpireTTL.Microseconds(), e.Delay.Microseconds(), int64(rand.Uint64())
 	}
 	at, fixed := s.clock.params()
-	return []any{at, fixed, ids, queues, homes, targets, partitions, ttls, randoms, marker}
+	return []any{at, fixed, ids, queues, homes, targets, partitions, ttls, delays, randoms, marker}
 }
 
 // moved puts a round's answers where they belong, and returns those of later rounds.

@@ -124,7 +124,7 @@ func TestP09_NothingNeedsPreparedStatements(t *testing.T) {
 	t.Parallel()
 	w := setupWorldAt(t, pgtest.URL(t)+"&default_query_exec_mode=exec", true)
 	dead, target := queue.NewNumber(1, 1), queue.NewNumber(1, 2)
-	w.fill(dead, 3, w.clock().Add(-time.Hour), "held", "true")
+	w.fill(dead, 3, w.clock().Add(-time.Hour), "held, counter", "true, 1")
 	w.fill(dead, 2, w.clock().Add(-time.Hour), "expires_at", "$2::timestamptz")
 	swept, err := w.store.Sweep(t.Context(), queue.SweepRequest{Limit: 4})
 	if err != nil || len(swept.Items) != 4 {

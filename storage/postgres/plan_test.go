@@ -75,8 +75,8 @@ func TestP10_WhatLooksAtItemsReadsWhatItReturns(t *testing.T) {
 	const many = 30_000
 	w.fill(q, many, now.Add(-time.Hour), "", "")
 	w.fill(q, many, now.Add(time.Hour), "deliveries, expires_at", "n % 2, $2::timestamptz")
-	w.fill(other, 100, now.Add(-time.Minute), "held, deliveries", "true, 1")
-	w.fill(other, many, now.Add(time.Minute), "held, deliveries", "true, 1")
+	w.fill(other, 100, now.Add(-time.Minute), "held, counter, deliveries", "true, 1, 1")
+	w.fill(other, many, now.Add(time.Minute), "held, counter, deliveries", "true, 1, 1")
 	w.fill(other, 100, now.Add(2*time.Hour), "expires_at", "$2::timestamptz - interval '3 hours'")
 	w.behind(other, 100)
 
@@ -114,7 +114,7 @@ func TestP10_WhatLooksAtItemsReadsWhatItReturns(t *testing.T) {
 		{"purge of a queue", purgeQueueSQL, []any{at, fixed, int64(q), 0, stateNumbers(nil), 101, "", uuid.New()}, 101},
 		{"purge by state", purgeQueueSQL, []any{at, fixed, int64(q), 0, stateNumbers([]queue.State{queue.Scheduled}), 101, "", uuid.New()}, 202},
 		{"purge by key", purgeKeysSQL, []any{at, fixed, ids, queues, queues, 50, "", uuid.New()}, 101},
-		{"move", moveFirstSQL, []any{at, fixed, ids, queues, queues, zeros, partitions, zeros, zeros, uuid.New()}, 202},
+		{"move", moveFirstSQL, []any{at, fixed, ids, queues, queues, zeros, partitions, zeros, zeros, zeros, uuid.New()}, 202},
 	} {
 		for _, generic := range []bool{false, true} {
 			w.wantPlan(test.what+", generic: "+strconv.FormatBool(generic), w.plan(generic, test.text, test.args...), test.most)

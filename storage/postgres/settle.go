@@ -115,6 +115,7 @@ type settlements struct {
 	leases
 	groups                 []int32
 	again, notLive, undead []bool
+	counts                 []bool
 	outcomes               []int16
 	wanted                 []*time.Time
 	delays                 []*int64
@@ -174,10 +175,12 @@ func (all *settlements) add(e *queue.Settlement, place, group int, again bool) {
 	all.delays = append(all.delays, delay)
 	all.maxAttempts = append(all.maxAttempts, e.MaxAttempts)
 	all.undead = append(all.undead, e.Undead)
+	all.counts = append(all.counts, e.Counts && e.Outcome == queue.Bury)
 	all.deadQueues = append(all.deadQueues, int64(e.DeadQueue))
 	all.reasons = append(all.reasons, e.Reason)
 	all.lastStatuses = append(all.lastStatuses, e.Last.Status)
 	all.lastErrors = append(all.lastErrors, e.Last.Error)
+	// No receipt has this one: the next lease makes another, which is hard to guess.
 	all.fresh = append(all.fresh, int64(rand.Uint64()))
 	all.turn++
 	all.turns = append(all.turns, all.turn)
@@ -193,7 +196,7 @@ func (all *settlements) add(e *queue.Settlement, place, group int, again bool) {
 
 func (all *settlements) args() []any {
 	args := append(all.leases.args(), all.groups, all.again, all.notLive, all.outcomes, all.wanted, all.delays, all.maxAttempts,
-		all.undead, all.deadQueues, all.reasons, all.lastStatuses, all.lastErrors, all.fresh, all.turns)
+		all.undead, all.deadQueues, all.reasons, all.lastStatuses, all.lastErrors, all.fresh, all.turns, all.counts)
 	return append(args, all.records.args()...)
 }
 

@@ -57,7 +57,7 @@ var settleColumns = append(append(entryColumns[:len(entryColumns):len(entryColum
 	column{"grp", "integer"}, column{"again", "boolean"}, column{"not_live", "boolean"}, column{"outcome", "smallint"},
 	column{"wanted_at", "timestamptz"}, column{"delay", "bigint"}, column{"max_attempts", "integer"}, column{"undead", "boolean"},
 	column{"dead_queue", "bigint"}, column{"reason", "text"}, column{"last_status", "integer"}, column{"last_error", "text"},
-	column{"fresh", "bigint"}, column{"turn", "integer"},
+	column{"fresh", "bigint"}, column{"turn", "integer"}, column{"counts", "boolean"},
 ), recordColumns...)
 
 // What follows the arrays of the entries, if they produce: how many turns there are,
@@ -97,7 +97,7 @@ func settleSQL(first, produces bool) string {
 ), charged as (
 	select l.*, clock.now, lapse.lapsed,
 		case when lapse.lapsed then l.available_at else l.due_at end as stands_at,
-		l.attempts + (lapse.lapsed and l.lapse_counts)::integer + (l.outcome = ` + outcomeRetry + `)::integer as new_attempts,
+		l.attempts + (lapse.lapsed and l.lapse_counts)::integer + (l.outcome = ` + outcomeRetry + ` or l.counts)::integer as new_attempts,
 		case when not l.not_live and l.outcome in (` + outcomeComplete + `, ` + outcomeRetry + `) then 0
 			else l.recoveries + (lapse.lapsed and not l.lapse_counts)::integer end as new_recoveries,
 		case when l.own_attempts <> 0 then l.own_attempts else l.max_attempts end as attempts_limit

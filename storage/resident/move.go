@@ -2,6 +2,7 @@ package resident
 
 import (
 	"context"
+	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
 )
@@ -137,8 +138,9 @@ func (s *Store) move(m queue.Move, now int64) (queue.MoveStatus, error) {
 	x.generation++
 	s.rehome(sl, m.Target, m.Partition)
 	x.attempts, x.recoveries, x.dead = 0, 0, nil
-	x.first, x.expires = now, expiry(now, m.ExpireTTL)
-	s.stand(e, now, now)
+	due := dueTime(time.Time{}, m.Delay, now)
+	x.first, x.expires = due, expiry(due, m.ExpireTTL)
+	s.stand(e, due, now)
 	s.lower(sl, now)
 	return queue.Moved, nil
 }

@@ -207,6 +207,9 @@ func (s *Store) apply(sl slot, t *queue.Settlement, now int64) queue.Settled {
 		s.stand(e, due, now)
 		next = queue.StepRelease
 	case queue.Bury:
+		if t.Counts {
+			x.attempts++
+		}
 		s.bury(sl, t, now)
 		next = queue.StepBury
 	}

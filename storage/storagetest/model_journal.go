@@ -2,7 +2,6 @@ package storagetest
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -48,7 +47,7 @@ func (m *Model) Records(ctx context.Context, q storage.RecordQuery) (storage.Rec
 	if q.Cursor != "" {
 		last, err := strconv.ParseUint(q.Cursor, 10, 64)
 		if err != nil {
-			return storage.RecordPage{}, fmt.Errorf("cursor: %w", err)
+			return storage.RecordPage{}, queue.Invalid("cursor", "is not one that this call gave out")
 		}
 		matching = slices.DeleteFunc(matching, func(l journalLine) bool {
 			return !q.Backward && l.line <= last || q.Backward && l.line >= last

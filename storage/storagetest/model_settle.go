@@ -115,6 +115,9 @@ func (m *Model) apply(s queue.Settlement, now time.Time) queue.Settled {
 		m.put(it, due, now)
 		next = queue.StepRelease
 	case queue.Bury:
+		if s.Counts {
+			it.Attempts++
+		}
 		m.bury(it, s, now)
 		next = queue.StepBury
 	}

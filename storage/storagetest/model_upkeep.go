@@ -54,8 +54,16 @@ func (m *Model) Tidy(ctx context.Context, keep time.Duration) (more bool, err er
 	}
 	defer end()
 	maps.DeleteFunc(m.keys, func(_ dedupeKey, known knownKey) bool { return !known.expires.After(now) })
-	m.journal = slices.DeleteFunc(m.journal, func(l journalLine) bool { return l.At.Before(now.Add(-keep)) })
-	return false, nil
+	const page = 1000
+	dropped := 0
+	m.journal = slices.DeleteFunc(m.journal, func(l journalLine) bool {
+		if !l.At.Before(now.Add(-keep)) {
+			return false
+		}
+		dropped++
+		return dropped <= page
+	})
+	return dropped > page, nil
 }
 
 // Move implements [queue.ColdStore].
@@ -84,10 +92,11 @@ func (m *Model) move(e queue.Move, now time.Time) queue.MoveStatus {
 	it.Attempts = 0
 	it.Recoveries = 0
 	it.Dead = nil
-	it.FirstDueAt = now
-	it.ExpiresAt = expiry(now, e.ExpireTTL)
+	due := dueTime(time.Time{}, e.Delay, now)
+	it.FirstDueAt = due
+	it.ExpiresAt = expiry(due, e.ExpireTTL)
 	m.relocate(it, e.Target, e.Partition)
-	m.put(it, now, now)
+	m.put(it, due, now)
 	return queue.Moved
 }
 

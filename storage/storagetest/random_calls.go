@@ -213,6 +213,7 @@ func (c *comparison) randomSettlement(key queue.Key) queue.Settlement {
 	case queue.Release:
 		s.Delay = pick(c.rng, 0, 0, 0, time.Second)
 	case queue.Bury:
+		s.Counts = chance(c.rng, 50)
 		s.Last = pick(c.rng, queue.Last{}, queue.Last{Status: 400})
 	}
 	if chance(c.rng, 50) {
@@ -294,7 +295,10 @@ func (c *comparison) move() error {
 		if chance(c.rng, 30) || target == c.dead {
 			target = c.queues[1]
 		}
-		moves = append(moves, queue.Move{Key: it.Key, Target: target, ExpireTTL: pick(c.rng, 0, time.Minute)})
+		moves = append(moves, queue.Move{
+			Key: it.Key, Target: target, ExpireTTL: pick(c.rng, 0, time.Minute),
+			Delay: pick(c.rng, 0, 0, queue.Soon-time.Microsecond, queue.Soon, time.Minute),
+		})
 	}
 	return c.both(func(_ int, b storage.Backend) (string, error) {
 		statuses, err := b.Move(c.ctx, moves)

@@ -39,6 +39,25 @@ var buryCases = []testCase{
 			f.Errorf("the queue holds %d items, want none", len(left))
 		}
 	}},
+	{"Bury_CountsTheAttemptBeforeIt", func(f *fixture) {
+		q, dead := f.queue(), f.queue()
+		for _, counts := range []bool{false, true} {
+			item := f.item(q)
+			f.produce(item)
+			f.apply(retry(f.leaseOne(q, push(1)), 0))
+			s := bury(f.leaseOne(q, push(1)), dead)
+			s.Counts = counts
+			f.apply(s)
+			want := int32(1)
+			if counts {
+				want = 2
+			}
+			got := f.get(queue.Key{ID: item.ID, Queue: dead, Home: q})
+			if got.Dead == nil || got.Dead.Attempts != want || got.Attempts != 0 {
+				f.Errorf("counts %v: %d attempts, died of %+v, want none and %d", counts, got.Attempts, got.Dead, want)
+			}
+		}
+	}},
 	{"Bury_StandsAtTheTail", func(f *fixture) {
 		q, dead := f.queue(), f.queue()
 		ids := f.fill(q, 2)

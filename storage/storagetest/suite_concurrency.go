@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage"
 )
 
 // together runs n functions at once and returns the errors that they had.
@@ -116,6 +118,44 @@ var concurrencyCases = []testCase{
 			}
 		}
 	}},
+	{"D12_OfManyMovesAndLeasesOneTakesTheItem", func(f *fixture) {
+		q, other, dead := f.queue(), f.queue(), f.queue()
+		for round := range 10 {
+			it := f.buried(q, dead)
+			var took atomic.Int32
+			f.wantNoErrors(together(9, func(i int) error {
+				if i%3 == 0 {
+					answer, err := f.store.Lease(f.Context(), []queue.LeaseCall{{Queue: dead, Takers: []queue.Taker{pull(1)}}})
+					if err != nil {
+						return fmt.Errorf("Lease: %w", err)
+					}
+					took.Add(int32(len(answer.Calls[0].Takers[0])))
+					return nil
+				}
+				target := q
+				if i%3 == 1 {
+					target = other
+				}
+				statuses, err := f.store.Move(f.Context(), []queue.Move{{Key: it.Key, Target: target}})
+				if err != nil {
+					return fmt.Errorf("Move: %w", err)
+				}
+				if statuses[0] == queue.Moved {
+					took.Add(1)
+				}
+				return nil
+			}))
+			if got := took.Load(); got != 1 {
+				f.Errorf("round %d: %d took the item, want 1", round, got)
+			}
+			if copies := f.find(it.ID); len(copies) != 1 {
+				f.Errorf("round %d: %d copies live, want 1", round, len(copies))
+			}
+			for _, at := range []queue.Number{q, other, dead} {
+				f.purgeAll(queue.PurgeRequest{Queue: at, Limit: 10})
+			}
+		}
+	}},
 	{"I06_OfManyProducesUnderOneKeyOneInserts", func(f *fixture) {
 		q := f.queue()
 		items := make([]queue.NewItem, 50)
@@ -169,6 +209,54 @@ var concurrencyCases = []testCase{
 		if won != 1 {
 			f.Errorf("%d puts won, want 1", won)
 		}
+	}},
+	{"Journal_LeasingGoesOnWhileTidyDrops", func(f *fixture) {
+		const old = 4000
+		q := f.queue()
+		for range old / 1000 {
+			f.fill(q, 1000)
+			var entries []queue.Settlement
+			for _, it := range f.lease(q, 1000) {
+				s := complete(it)
+				s.Record = attempt("a", "old")
+				s.Record.Response = nil
+				entries = append(entries, s)
+			}
+			f.apply(entries...)
+		}
+		f.clock.Advance(time.Hour)
+		f.fill(q, 200)
+		// One call drops a page, so that nothing is held up for longer.
+		more, err := f.store.Tidy(f.Context(), time.Minute)
+		if err != nil {
+			f.Fatal(err)
+		}
+		left := len(f.read(storage.RecordQuery{Namespace: 1, Limit: 1000}))
+		if !more || left < old/2 || left == old {
+			f.Fatalf("%d of %d records are left after one call, more %v, want a page less", left, old, more)
+		}
+		f.wantNoErrors(together(2, func(i int) error {
+			if i == 0 {
+				for more := true; more; {
+					var err error
+					if more, err = f.store.Tidy(f.Context(), time.Minute); err != nil {
+						return fmt.Errorf("Tidy: %w", err)
+					}
+				}
+				return nil
+			}
+			for range 200 {
+				answer, err := f.store.Lease(f.Context(), []queue.LeaseCall{{Queue: q, Takers: []queue.Taker{push(1)}}})
+				if err != nil {
+					return fmt.Errorf("Lease: %w", err)
+				}
+				if got := answer.Calls[0].Takers[0]; len(got) != 1 {
+					return fmt.Errorf("leased %d items, want 1", len(got))
+				}
+			}
+			return nil
+		}))
+		f.wantVerdicts("left", f.read(storage.RecordQuery{Namespace: 1, Limit: 1000}))
 	}},
 	{"Concurrency_EveryVerbBesideEveryOther", func(f *fixture) {
 		// The race detector is the judge; answers are checked by the other cases.

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -74,6 +75,31 @@ var durabilityCases = []testCase{
 		f.reopen()
 		if got := f.everything(q, dead); got != before {
 			f.Errorf("after the second reopen:\n%s", firstDifference(got, before))
+		}
+	}},
+	{"D15_KeyAndItemAreThereTogether", func(f *fixture) {
+		q := f.queue()
+		item := f.keyed(q, "k", "body")
+		// Who did not wait for the answer finds both, or neither.
+		for n := range 3 {
+			ctx, cancel := context.WithCancel(f.Context())
+			cancel()
+			_, err := f.store.Produce(ctx, []queue.ProduceGroup{{Items: []queue.NewItem{f.keyed(q, fmt.Sprint("gone", n), "body")}}})
+			if err == nil {
+				f.Error("a produce of a context that had ended was answered")
+			}
+		}
+		lost := f.list(q)
+		f.produce(item)
+		f.reopen()
+		f.wantIDs("after reopen", f.list(q), append(idsOf(lost), item.ID)...)
+		f.wantDuplicate("after reopen", f.produce(f.keyed(q, "k", "body"))[0], item.ID)
+		for n := range 3 {
+			again := f.keyed(q, fmt.Sprint("gone", n), "body")
+			got := f.produce(again)[0]
+			if lives := len(f.find(got.ID)) == 1; got.Duplicate != (got.ID != again.ID) || !lives {
+				f.Errorf("key %d: got %+v, whose item lives: %v", n, got, lives)
+			}
 		}
 	}},
 	{"Durability_ReceiptsAreGoodAfterReopen", func(f *fixture) {

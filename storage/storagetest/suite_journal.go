@@ -2,8 +2,10 @@ package storagetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
@@ -185,6 +187,51 @@ var journalCases = []testCase{
 				base.Limit = limit
 				f.wantVerdicts("backward", f.read(base), verdictsOf(backward)...)
 			}
+		}
+	}},
+	{"Journal_RefusesACursorThatItDidNotGiveOut", func(f *fixture) {
+		f.attempts(f.queue(), "a", 3)
+		for _, text := range []string{"what", "!", strings.Repeat("A", 100)} {
+			for _, backward := range []bool{false, true} {
+				_, err := f.store.Records(f.Context(), storage.RecordQuery{Namespace: 1, Limit: 1, Cursor: text, Backward: backward})
+				if invalid, ok := errors.AsType[*queue.InvalidError](err); !ok || invalid.Field != "cursor" {
+					f.Errorf("%q: got %v, want an InvalidError for cursor", text, err)
+				}
+			}
+		}
+	}},
+	{"Journal_AWalkIsExactWhileOthersWrite", func(f *fixture) {
+		for _, backward := range []bool{false, true} {
+			q := f.queue()
+			name := fmt.Sprintf("s%v", backward)
+			var want []string
+			for _, it := range f.attempts(q, name, 9) {
+				want = append(want, f.records(it.ID)[0].Verdict)
+			}
+			query := storage.RecordQuery{Namespace: 1, Subscription: name, Limit: 2, Backward: backward}
+			var got []queue.Record
+			for n := 0; ; n++ {
+				page, err := f.store.Records(f.Context(), query)
+				if err != nil {
+					f.Fatal(err)
+				}
+				if got = append(got, page.Records...); page.Next == "" {
+					break
+				}
+				if n < 2 { // one more with each of the first pages
+					s := complete(f.produceAndLease(q, push(1)))
+					s.Record = attempt(name, fmt.Sprintf("new%d", n))
+					f.apply(s)
+					if !backward {
+						want = append(want, s.Record.Verdict)
+					}
+				}
+				query.Cursor = page.Next
+			}
+			if backward {
+				slices.Reverse(want)
+			}
+			f.wantVerdicts(name, got, want...)
 		}
 	}},
 	{"Journal_TidyDropsByAge", func(f *fixture) {

@@ -157,6 +157,55 @@ var moveCases = []testCase{
 		f.wantIDs("a", f.list(a), first.ID)
 		f.wantIDs("b", f.list(b), first.ID)
 	}},
+	{"Move_ForLaterIsScheduledAnew", func(f *fixture) {
+		q, dead := f.queue(), f.queue()
+		f.fill(q, 5)
+		var ids []queue.ID
+		var moves []queue.Move
+		for i, it := range f.lease(q, 5) {
+			f.apply(bury(it, dead))
+			ids = append(ids, it.ID)
+			moves = append(moves, queue.Move{
+				Key: queue.Key{ID: it.ID, Queue: dead, Home: q}, Target: q, ExpireTTL: time.Hour,
+				Delay: time.Duration(i) * time.Minute,
+			})
+		}
+		moves[1].Delay = queue.Soon - time.Microsecond // as good as now
+		f.clock.Advance(time.Second)
+		for _, status := range f.move(moves...) {
+			f.wantMoved(status, queue.Moved)
+		}
+		now := f.clock.Now()
+		due := []time.Time{now, now, now.Add(2 * time.Minute), now.Add(3 * time.Minute), now.Add(4 * time.Minute)}
+		for i, id := range ids {
+			it := f.get(queue.Key{ID: id, Queue: q, Home: q})
+			f.wantTime("first due at", it.FirstDueAt, due[i])
+			f.wantTime("due at", it.DueAt, due[i])
+			f.wantTime("available at", it.AvailableAt, due[i])
+			f.wantTime("updated at", it.UpdatedAt, now)
+			f.wantTime("expires at", it.ExpiresAt, due[i].Add(time.Hour))
+		}
+		f.wantIDs("ready", f.list(q, queue.Ready), ids[:2]...)
+		f.wantIDs("scheduled", f.list(q, queue.Scheduled), ids[2:]...)
+		f.wantIDs("retrying", f.list(q, queue.Retrying))
+		f.wantIDs("lease", f.lease(q, 10), ids[:2]...)
+		f.wantIDs("lease before its time", f.lease(q, 10))
+		if at, found := f.nextDue(q); !found || at.After(due[2]) {
+			f.Errorf("next due at %v, want %v or sooner", at, due[2])
+		}
+		if got := f.purgeAll(queue.PurgeRequest{Queue: q, States: []queue.State{queue.Scheduled}, Limit: 1}); got != 3 {
+			f.Errorf("%d scheduled items were purged, want 3", got)
+		}
+	}},
+	{"Move_ForLaterThenRetriedIsRetrying", func(f *fixture) {
+		q, dead := f.queue(), f.queue()
+		it := f.buried(q, dead)
+		f.wantMoved(f.move(queue.Move{Key: it.Key, Target: q, Delay: time.Minute})[0], queue.Moved)
+		f.clock.Advance(time.Minute)
+		f.apply(retry(f.leaseOne(q, pull(1)), time.Minute))
+		f.wantIDs("retrying", f.list(q, queue.Retrying), it.ID)
+		f.wantIDs("scheduled", f.list(q, queue.Scheduled))
+	}},
 	{"D12_MoveDoesNotLookAtIdempotencyKeys", func(f *fixture) {
 		q, dead := f.queue(), f.queue()
 		item := f.keyed(q, "k", "body")

@@ -93,6 +93,47 @@ var sweepCases = []testCase{
 		f.clock.Advance(2 * leaseTTL)
 		f.wantSwept(f.sweep(7), want...)
 	}},
+	{"D08_WhatIsNeitherReadyNorScheduledNorLeasedIsFound", func(f *fixture) {
+		q, dead := f.queue(), f.queue()
+		// Two of all that the verbs can make of an item, those that lapse by each of them.
+		short := queue.Taker{TTL: time.Second, LapseCounts: true}
+		for range 2 {
+			f.produceAndLease(q, short)
+			f.extendOne(extension(f.produceAndLease(q, short), 2*time.Second))
+			f.apply(retry(f.produceAndLease(q, short), 0))
+			f.leaseOne(q, short)
+			f.apply(release(f.produceAndLease(q, short)))
+			f.leaseOne(q, short)
+			f.buried(q, dead)
+			f.leaseOne(dead, short)
+			it := f.buried(q, dead)
+			f.wantMoved(f.move(queue.Move{Key: it.Key, Target: q})[0], queue.Moved)
+			f.leaseOne(q, short)
+			f.produceAndLease(q, pull(1))
+			f.apply(retry(f.produceAndLease(q, pull(1)), time.Hour))
+			f.buried(q, dead)
+			scheduled := f.item(q)
+			scheduled.Delay = time.Hour
+			f.produce(scheduled)
+		}
+		f.fill(q, 2)
+		f.clock.Advance(10 * time.Second)
+		var want []queue.ID
+		states := map[queue.State]int{}
+		for _, it := range append(f.list(q), f.list(dead)...) {
+			state := it.State(f.clock.Now())
+			states[state]++
+			switch state {
+			case queue.Ready, queue.Scheduled, queue.Retrying, queue.Leased:
+			default:
+				want = append(want, it.ID)
+			}
+		}
+		if states[queue.Lapsed] != 12 || len(want) != 12 || len(states) != 5 {
+			f.Fatalf("made %v, want 12 that lapsed beside all other states", states)
+		}
+		f.wantSwept(f.sweep(5), want...)
+	}},
 	{"D09_RowsThatNeedNothingHideNoneThatDoes", func(f *fixture) {
 		q := f.queue()
 		const live = 10_000

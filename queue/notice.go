@@ -1,0 +1,169 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// subscriptionOnDone is the queue that the subscription of a queue tells of ends, or empty.
+func (b *Broker) subscriptionOnDone(ctx context.Context, q *knownQueue) (string, error) {
+	if b.opts.OnDone == nil {
+		return "", nil
+	}
+	name, err := b.opts.OnDone(ctx, q.ns, q.name)
+	if err != nil {
+		return "", fmt.Errorf("on_done of %s: %w", q.name, err)
+	}
+	return name, nil
+}
+
+// noticeOf returns the notice of an item's end on a queue, or nil if nobody is told.
+func (b *Broker) noticeOf(ctx context.Context, it *Item, from *knownQueue, onDone string) (*notice, error) {
+	onDone = cmp.Or(it.ownOnDone(), onDone)
+	if onDone == "" {
+		var err error
+		if onDone, err = b.subscriptionOnDone(ctx, from); onDone == "" || err != nil {
+			return nil, err
+		}
+	}
+	return newNotice(it, from, onDone), nil
+}
+
+// notify gives the targets of some entries their notices, as far as they need one. Items
+// that the caller does not have are read, and are left out if they are not there as their
+// receipts say: the store will refuse those.
+func (b *Broker) notify(ctx context.Context, call *SettleCall, targets []target, of []int) error {
+	var unread []ID
+	for _, i := range of {
+		e := &call.Entries[i]
+		if !e.tells() {
+			continue
+		}
+		if e.Item == nil {
+			unread = append(unread, e.Receipt.Key.ID)
+		} else if err := b.notifyOne(ctx, e, &targets[i], e.Item); err != nil {
+			return atEntry("receipts", i, err)
+		}
+	}
+	if len(unread) == 0 {
+		return nil
+	}
+	found, err := b.read(ctx, unread)
+	if err != nil {
+		return err
+	}
+	for _, i := range of {
+		e := &call.Entries[i]
+		if !e.tells() || e.Item != nil {
+			continue
+		}
+		if it := found[e.Receipt.Key]; it != nil && it.Token == e.Receipt.Token {
+			if err := b.notifyOne(ctx, e, &targets[i], it); err != nil {
+				return atEntry("receipts", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (b *Broker) notifyOne(ctx context.Context, e *SettleEntry, to *target, it *Item) error {
+	from, err := b.known.numbered(ctx, it.Queue)
+	if errors.Is(err, ErrNotFound) {
+		return nil // it was deleted, and its items are being cancelled
+	}
+	if err != nil {
+		return err
+	}
+	if to.notice, err = b.noticeOf(ctx, it, from, e.OnDone); err != nil {
+		return err
+	}
+	if to.notice == nil && to.record == nil && len(e.Result) > 0 && !e.Receipt.Pushed {
+		return errResultLost(from)
+	}
+	return nil
+}
+
+// read returns items with their content, but not their payloads, by their places.
+func (b *Broker) read(ctx context.Context, ids []ID) (map[Key]*Item, error) {
+	items := make(map[Key]*Item, len(ids))
+	for page := range slices.Chunk(distinct(ids), kindPage) {
+		found, err := b.store.Find(ctx, page, true)
+		if err != nil {
+			return nil, fmt.Errorf("find items: %w", err)
+		}
+		for i := range found {
+			found[i].Payload = nil
+			items[found[i].Key] = &found[i]
+		}
+	}
+	return items, nil
+}
+
+// pinTold pins the queue that a notice is for, or answers nil if it cannot be told: then
+// the item ends all the same. Whether the queue is paused does not matter.
+func (b *Broker) pinTold(ctx context.Context, n *notice, pinned *pinSet) (*knownQueue, error) {
+	if n.item.Hop+1 >= MaxHop {
+		b.untold.warn(b, n, "the item comes from a loop")
+		return nil, nil
+	}
+	to, err := pinned.pin(ctx, b.known, func() (*knownQueue, error) { return b.known.named(ctx, n.from.ns, n.onDone) })
+	if errors.Is(err, ErrNotFound) {
+		b.untold.warn(b, n, "the queue does not exist")
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("on_done of %s: %w", n.from.name, err)
+	}
+	return to, nil
+}
+
+// tell makes the item that tells of an end, none if it cannot be told. Its queue is
+// pinned.
+func (b *Broker) tell(ctx context.Context, n *notice, d *Done, pinned *pinSet) ([]NewItem, error) {
+	to, err := b.pinTold(ctx, n, pinned)
+	if to == nil || err != nil {
+		return nil, err
+	}
+	it, err := n.tell(d, to)
+	if err != nil {
+		return nil, err
+	}
+	return []NewItem{it}, nil
+}
+
+// untold keeps a queue that cannot be told from filling the log.
+type untold struct {
+	mu     sync.Mutex
+	warned map[untoldName]time.Time
+}
+
+type untoldName struct {
+	queueName
+	why string
+}
+
+const (
+	// warnAgain is how long a queue of which was warned is not warned of again.
+	warnAgain = time.Hour
+	// maxUntold bounds what is remembered; clients choose the names.
+	maxUntold = 1000
+)
+
+func (u *untold) warn(b *Broker, n *notice, why string) {
+	key := untoldName{queueName{n.from.ns, n.onDone}, why}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if at, warned := u.warned[key]; warned && time.Since(at) < warnAgain {
+		return
+	}
+	if len(u.warned) >= maxUntold || u.warned == nil {
+		u.warned = map[untoldName]time.Time{}
+	}
+	u.warned[key] = time.Now()
+	b.log.Warn("ends of items are not told", "reason", why, "on_done", n.onDone, "queue", n.from.name, "item_id", n.item.ID.String())
+}
