@@ -62,6 +62,7 @@ var testsMay = []layer{
 	{"queue", []string{"storage", "storage/storagetest", "storage/resident", "storage/memory"}, "the broker is tested on the memory store"},
 	{"subscriptions", []string{"storage", "storage/memory"}, "documents are tested on the memory store"},
 	{"dispatcher", []string{"storage", "storage/storagetest", "storage/memory"}, "lanes are tested on the memory store"},
+	{"webhooks", []string{"test/hostile"}, "the sender meets the endpoints that misbehave"},
 	{"scheduler", []string{"storage", "storage/storagetest", "storage/memory"}, "due times are tested on the memory store"},
 	{"storage", []string{"storage/memory", "storage/storagetest"}, "the contract's helpers are tested on the memory store"},
 	{"storage/storagetest", []string{"storage/memory", "storage/resident"}, "the suite's own tests run it on the memory store"},

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -22,6 +23,8 @@ const writeGrace = 50 * time.Millisecond
 // unbounded is a bound of headers while none are read.
 const unbounded = -1
 
+var _ carrier = (*conn)(nil)
+
 var errTooLargeHeaders = errors.New("too many bytes of headers")
 
 // conn is a connection to an endpoint, over TLS or not. One attempt uses it at a time.
@@ -30,6 +33,9 @@ type conn struct {
 	// socket is what is under it, nil if that is not known.
 	socket syscall.RawConn
 	in     *bufio.Reader
+	// pool is where it goes when it is free, under key.
+	pool *pool
+	key  poolKey
 	// used says that it has carried a request before, idle since when it is free.
 	used bool
 	idle time.Time
@@ -101,9 +107,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange writes a request and reads the head of its answer. Any interim answers
-// are skipped.
-func (c *conn) exchange(head, body []byte) (*http.Response, error) {
+// exchange implements carrier. The deadlines are the connection's.
+func (c *conn) exchange(_ context.Context, head, body []byte) (*http.Response, error) {
 	c.written, c.answered, c.writing = false, false, nil
 	first, rest := head, body
 	if len(head)+len(body) <= inlineWrite {
@@ -125,6 +130,7 @@ func (c *conn) exchange(head, body []byte) (*http.Response, error) {
 	if c.writing != nil {
 		c.Close()
 		unwritten = <-c.writing
+		c.writing = nil
 	}
 	if unwritten != nil && !c.answered {
 		return nil, unwritten
@@ -145,6 +151,9 @@ func (c *conn) answer() (*http.Response, error) {
 	defer func() { c.headLeft = unbounded }()
 	for {
 		resp, err := http.ReadResponse(c.in, nil)
+		if err != nil && c.headLeft == 0 {
+			return nil, errTooLargeHeaders // which looks like a broken line where the bound cut one
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -154,14 +163,43 @@ func (c *conn) answer() (*http.Response, error) {
 	}
 }
 
-// finish ends an exchange. whole says that the answer was read to its end; the
-// connection may carry another request if so was the request.
-func (c *conn) finish(whole bool) (reusable bool) {
+// interrupt implements carrier.
+func (c *conn) interrupt() { c.SetDeadline(past) }
+
+// readUntil implements carrier.
+func (c *conn) readUntil(t time.Time) { c.SetReadDeadline(t) }
+
+// untouched implements carrier.
+func (c *conn) untouched() bool { return c.used && !c.written }
+
+// release implements carrier. The connection may carry another request if this one was
+// written to its end, and nothing came after the answer.
+func (c *conn) release(whole bool) {
 	if c.writing != nil {
 		// Mostly it is written, and this goroutine was only quicker to see the answer.
 		c.SetWriteDeadline(time.Now().Add(writeGrace))
 		whole = <-c.writing == nil && whole
 	}
-	c.used = true
-	return whole && c.in.Buffered() == 0
+	if c.used = true; whole && c.in.Buffered() == 0 {
+		c.pool.put(c.key, c)
+	} else {
+		c.Close()
+	}
+}
+
+// explain implements carrier.
+func (c *conn) explain(err error) (class, text string) {
+	alert, isAlert := tlsAlert(err)
+	switch {
+	case errors.Is(err, errTooLargeHeaders):
+		return ClassTooLargeHeaders, textTooLargeHeaders
+	case isAlert:
+		return ClassTLS, alert
+	case !c.written:
+		return ClassClosedBeforeWrite, "the endpoint closed the connection"
+	case !c.answered, errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return ClassResetAfterWrite, textNoAnswer
+	default:
+		return ClassBadResponse, unquoted(err.Error())
+	}
 }

@@ -183,16 +183,16 @@ func TestPool_ClosesWhatIsIdleForTooLong(t *testing.T) {
 		pipes := make([]*pipe, 3)
 		for i := range pipes {
 			pipes[i] = &pipe{}
-			p.put("a", newConn(pipes[i]))
+			p.put(poolKey{origin: "a"}, newConn(pipes[i]))
 			<-time.After(10 * time.Second) // a bubble's clock jumps
 		}
 		if pipes[0].closed != (time.Time{}) || pipes[2].closed.IsZero() {
 			t.Error("want two kept, and the third closed")
 		}
-		if c := p.get("a"); c == nil || c.Conn != net.Conn(pipes[1]) {
+		if c := p.get(poolKey{origin: "a"}); c == nil || c.Conn != net.Conn(pipes[1]) {
 			t.Error("want the one that was used last")
 		}
-		p.put("b", newConn(pipes[1]))
+		p.put(poolKey{origin: "b"}, newConn(pipes[1]))
 		<-time.After(time.Minute)
 		synctest.Wait()
 		for i, since := range []time.Duration{0, 30 * time.Second} {
@@ -200,7 +200,7 @@ func TestPool_ClosesWhatIsIdleForTooLong(t *testing.T) {
 				t.Errorf("connection %d was closed after %v, want %v", i, got, since+idleTime)
 			}
 		}
-		if len(p.idle) != 0 || p.tidy != nil || p.get("a") != nil {
+		if len(p.idle) != 0 || p.tidy != nil || p.get(poolKey{origin: "a"}) != nil {
 			t.Errorf("%d hosts are left", len(p.idle))
 		}
 	})

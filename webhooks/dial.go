@@ -24,6 +24,12 @@ const (
 	maxAddresses = 16
 )
 
+// The names by which TLS settles on a version of HTTP.
+const (
+	protoHTTP1 = "http/1.1"
+	protoHTTP2 = "h2"
+)
+
 // dialer makes connections to addresses that the guard permits.
 type dialer struct {
 	guard    *Guard
@@ -45,7 +51,7 @@ func newDialer(guard *Guard, roots *x509.CertPool) *dialer {
 		tls: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			RootCAs:    roots,
-			NextProtos: []string{"http/1.1"},
+			NextProtos: []string{protoHTTP1},
 		},
 	}
 }
@@ -56,9 +62,7 @@ func (d *dialer) connect(ctx context.Context, t *target) (net.Conn, error) {
 	if err != nil || t.url.Scheme != "https" {
 		return raw, err
 	}
-	config := d.tls.Clone()
-	config.ServerName = t.url.Hostname()
-	secure := tls.Client(raw, config)
+	secure := tls.Client(raw, d.config(t))
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := secure.HandshakeContext(ctx); err != nil {
@@ -66,6 +70,27 @@ func (d *dialer) connect(ctx context.Context, t *target) (net.Conn, error) {
 		return nil, &handshakeError{err}
 	}
 	return secure, nil
+}
+
+// config is what TLS does towards a target. Nothing can turn verification off.
+func (d *dialer) config(t *target) *tls.Config {
+	c := d.tls.Clone()
+	c.ServerName = t.url.Hostname()
+	if t.http2 {
+		c.NextProtos = []string{protoHTTP2, protoHTTP1}
+	}
+	if t.identity == nil {
+		return c
+	}
+	if t.identity.roots != nil {
+		c.RootCAs = t.identity.roots
+	}
+	if own := t.identity.certificate; own != nil {
+		// Whatever authorities the endpoint names: it may not name them all, and to send
+		// none would only have it refuse us in words that nobody understands.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own, nil }
+	}
+	return c
 }
 
 func (d *dialer) dial(ctx context.Context, address string) (net.Conn, error) {

@@ -12,13 +12,22 @@
 // changes nothing about a 2xx.
 //
 // The body is sent as given, byte for byte, and signed as Standard Webhooks 1.0.0
-// lays down: HMAC-SHA256 over id.timestamp.body, one signature for each secret.
+// lays down: HMAC-SHA256 or ed25519 over id.timestamp.body, one signature for each secret.
 //
 // The requests are written and their connections kept by this package; the answers are
 // read by net/http. Its client would do, but repeats what it takes for safe to repeat, lets
 // a dial outlive the attempt that asked for it, does not tell how far a request got, and
 // has two goroutines for each connection: three fifths of the processor time of a push
 // were its own.
+//
+// [Credentials] are what an endpoint wants to see beside the signature: basic, bearer, a
+// token by OAuth2, a client certificate, or authorities of its own. Connections are shared
+// only by requests of one tenant that show the same certificate and trust the same
+// authorities.
+//
+// HTTP/2 is for endpoints that want it ([Request.HTTP2]). There net/http reads and writes the
+// frames, one connection at a time and without its pool, so that here, too, nothing is sent
+// twice; what an endpoint may send for one request is counted below it.
 //
 // # The guard
 //
@@ -40,8 +49,9 @@
 // An item is delivered at least once: remember webhook-id for as long as repeats would
 // hurt, best where the work's result is kept. [History] is the place for it.
 //
+// [ReadCloudEvent] reads what a request says as a CloudEvent, if it says so.
+//
 // # What is not here
 //
-// HTTP/2 towards endpoints, ed25519 signatures and client certificates. Retries,
-// breakers and budgets belong to the caller.
+// HTTP/2 without TLS. Retries, breakers and budgets belong to the caller.
 package webhooks

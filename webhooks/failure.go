@@ -14,6 +14,11 @@ import (
 // maxError bounds [Result.Error], in bytes.
 const maxError = 400
 
+// What carriers say in the same words.
+const textNoAnswer = "the connection ended without an answer"
+
+var textTooLargeHeaders = fmt.Sprintf("more than %d bytes of headers", maxHeaderAnswer)
+
 func failure(verdict Verdict, class, text string, took time.Duration) Result {
 	return Result{Verdict: verdict, Class: class, Error: cleanError(class + ": " + text), Duration: took}
 }
@@ -39,7 +44,7 @@ func (a *attempt) classify(err error) (class, text string) {
 	switch {
 	case errors.As(err, &handshake):
 		return a.classifyHandshake(handshake.err)
-	case !time.Now().Before(a.deadline) && a.conn != nil:
+	case !time.Now().Before(a.deadline) && a.via != nil:
 		return ClassTimeout, fmt.Sprintf("no answer within %s", a.timeout)
 	case !time.Now().Before(a.deadline):
 		return ClassTimeout, fmt.Sprintf("no connection within %s", a.timeout)
@@ -48,16 +53,10 @@ func (a *attempt) classify(err error) (class, text string) {
 		return ClassDNS, fmt.Sprintf("look up %s: %s", dns.Name, dns.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return classifyDial(op), err.Error()
-	case a.conn == nil:
+	case a.via == nil:
 		return ClassUnreachable, err.Error()
-	case errors.Is(err, errTooLargeHeaders):
-		return ClassTooLargeHeaders, fmt.Sprintf("more than %d bytes of headers", maxHeaderAnswer)
-	case !a.conn.written:
-		return ClassClosedBeforeWrite, "the endpoint closed the connection"
-	case !a.conn.answered, errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return ClassResetAfterWrite, "the connection ended without an answer"
 	default:
-		return ClassBadResponse, err.Error()
+		return a.via.explain(err)
 	}
 }
 
@@ -73,6 +72,16 @@ func (a *attempt) classifyHandshake(err error) (class, text string) {
 	}
 }
 
+// tlsAlert says whether the endpoint ended a connection in words of TLS. In TLS 1.3 it
+// refuses a client certificate only when the request is on its way.
+func tlsAlert(err error) (text string, ok bool) {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "remote error" {
+		return "", false
+	}
+	return "the endpoint ended the connection: " + op.Err.Error(), true
+}
+
 func classifyDial(op *net.OpError) string {
 	switch {
 	case op.Timeout():
@@ -84,6 +93,13 @@ func classifyDial(op *net.OpError) string {
 	default:
 		return ClassUnreachable
 	}
+}
+
+// unquoted cuts a text before what it quotes of an answer: an endpoint may send back what
+// we sent to it, credentials and all.
+func unquoted(text string) string {
+	text, _, _ = strings.Cut(text, `"`)
+	return strings.TrimRight(text, " :")
 }
 
 // cleanError makes a text fit for logs, terminals and databases, whatever an

@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// pool keeps idle connections, each for one scheme, host and port. It is safe for
-// concurrent use.
+// pool keeps idle connections of HTTP/1, each for one key. It is safe for concurrent use.
 type pool struct {
 	perHost int
 
 	mu     sync.Mutex
-	idle   map[string][]*conn // by when they became idle
-	tidy   *time.Timer        // nil while there are none
+	idle   map[poolKey][]*conn // by when they became idle
+	tidy   *time.Timer         // nil while there are none
 	closed bool
 }
 
-func newPool(perHost int) *pool { return &pool{perHost: perHost, idle: map[string][]*conn{}} }
+func newPool(perHost int) *pool { return &pool{perHost: perHost, idle: map[poolKey][]*conn{}} }
 
 // get takes the connection out that was used last, nil if there is none. With few
 // requests the others grow old, and are closed.
-func (p *pool) get(key string) *conn {
+func (p *pool) get(key poolKey) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	conns := p.idle[key]
@@ -35,7 +34,7 @@ func (p *pool) get(key string) *conn {
 }
 
 // put keeps a connection, or closes it if there are enough.
-func (p *pool) put(key string, c *conn) {
+func (p *pool) put(key poolKey, c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || len(p.idle[key]) >= p.perHost {

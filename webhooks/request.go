@@ -3,9 +3,7 @@ package webhooks
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 )
@@ -28,12 +26,26 @@ type Request struct {
 	// ContentType is the item's encoding, any text; empty is application/octet-stream.
 	// A Content-Type in Headers wins.
 	ContentType string
-	// Secrets sign, newest first: whsec_… as [NewSecret] makes them. At least one.
+	// Secrets sign in this order, newest first: whsec_… as [NewSecret] makes them, or
+	// whsk_… as [NewAsymmetricSecret] does. At least one.
 	Secrets []string
+	// Credentials are what the endpoint wants to see beside the signature; nil is nothing.
+	// Their Authorization wins over one in Headers.
+	Credentials *Credentials
+	// CloudEvent, if set, is sent as ce- headers: binary mode. It must pass [CheckCloudEvent].
+	CloudEvent *CloudEvent
+	// HTTP2 offers HTTP/2 to an endpoint that is asked over TLS. One that does not take it
+	// is asked in HTTP/1.1, and so is every http:// URL.
+	HTTP2 bool
+	// Tenant is whose request this is, as a label that only has to differ. Idle connections
+	// are shared within one tenant alone; empty is a tenant as well.
+	Tenant string
 	// Timeout covers the whole attempt, from name resolution to the end of the
 	// answer; 0 is [DefaultTimeout].
 	Timeout time.Duration
 	Info    Info
+	// KeepBody keeps more of the answer's body: [Result.Body].
+	KeepBody bool
 	// Body is sent as it is. Send does not change it, and may still read it for a
 	// moment after an attempt that failed, so it must not be reused as a buffer.
 	Body []byte
@@ -79,44 +91,37 @@ func CheckMethod(method string) error {
 	}
 }
 
-// target is where a request goes, as a URL says.
-type target struct {
-	url *url.URL
-	// address is host and port, key both with the scheme.
-	address, key string
-	// host and uri are what a request says.
-	host, uri string
-}
-
-func newTarget(raw string) (*target, error) {
-	u, err := ParseURL(raw)
-	if err != nil {
-		return nil, err
-	}
-	address := net.JoinHostPort(u.Hostname(), strconv.Itoa(int(portOf(u))))
-	return &target{url: u, address: address, key: u.Scheme + "://" + address, host: u.Host, uri: u.RequestURI()}, nil
-}
-
-// build appends the head of the request to b. Its errors tell what is wrong with the
-// configuration, without any value of it.
-func (s *Sender) build(b []byte, r *Request, now time.Time) (*target, []byte, error) {
+// check judges a request before anything of it is sent, and returns where it goes. Its
+// errors tell what is wrong with the configuration, without any value of it.
+func (s *Sender) check(r *Request) (*target, error) {
 	t, err := s.targets.of(r.URL)
 	if err != nil {
-		return nil, nil, fmt.Errorf("url: %w", err)
+		return nil, fmt.Errorf("url: %w", err)
 	}
 	if err := s.guard.checkScheme(t.url); err != nil {
-		return nil, nil, fmt.Errorf("url: %w", err)
+		return nil, fmt.Errorf("url: %w", err)
 	}
 	if err := CheckMethod(r.Method); err != nil {
-		return nil, nil, fmt.Errorf("method: %w", err)
+		return nil, fmt.Errorf("method: %w", err)
 	}
 	if err := CheckHeaders(r.Headers); err != nil {
-		return nil, nil, fmt.Errorf("headers: %w", err)
+		return nil, fmt.Errorf("headers: %w", err)
 	}
+	if r.CloudEvent != nil {
+		if err := CheckCloudEvent(r.CloudEvent); err != nil {
+			return nil, fmt.Errorf("cloud_event: %w", err)
+		}
+	}
+	return t.over(r.Credentials.tls(), r.HTTP2), nil
+}
+
+// build appends the head of a request that was checked to b. authorization is empty where
+// there is none but what the headers say.
+func (s *Sender) build(b []byte, t *target, r *Request, authorization string, now time.Time) ([]byte, error) {
 	timestamp := strconv.FormatInt(now.Unix(), 10)
 	signature, err := s.sign(r, timestamp)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 
 	method := orElse(r.Method, http.MethodPost)
@@ -132,9 +137,16 @@ func (s *Sender) build(b []byte, r *Request, now time.Time) (*target, []byte, er
 			contentType = value
 		case "User-Agent":
 			userAgent = value
+		case "Authorization":
+			if authorization == "" {
+				h.set(name, value)
+			}
 		default:
 			h.set(name, value)
 		}
+	}
+	if authorization != "" {
+		h.set("Authorization", authorization)
 	}
 	h.set("User-Agent", userAgent)
 	h.set("Content-Type", contentType)
@@ -147,7 +159,10 @@ func (s *Sender) build(b []byte, r *Request, now time.Time) (*target, []byte, er
 	h.set(HeaderTimestamp, timestamp)
 	h.set(HeaderSignature, signature)
 	r.Info.write(&h)
-	return t, append(h, "\r\n"...), nil
+	if r.CloudEvent != nil {
+		r.CloudEvent.write(&h, r.ID)
+	}
+	return append(h, "\r\n"...), nil
 }
 
 func (s *Sender) sign(r *Request, timestamp string) (string, error) {

@@ -60,7 +60,8 @@ const (
 	ClassTimeout = "timeout"
 	// ClassTLSTimeout: the endpoint took the connection and did not finish the handshake.
 	ClassTLSTimeout = "tls_timeout"
-	// ClassTLS: the handshake failed; most often the certificate.
+	// ClassTLS: the handshake failed, most often over a certificate: the endpoint's, or
+	// ours, which it may also refuse a moment after.
 	ClassTLS = "tls_error"
 	// ClassDNS: the name did not resolve.
 	ClassDNS = "dns_error"
@@ -75,7 +76,7 @@ const (
 	ClassResetAfterWrite = "reset_after_write"
 	// ClassClosedBeforeWrite: the connection ended before a byte was written.
 	ClassClosedBeforeWrite = "closed_before_write"
-	// ClassBadResponse: what came is not HTTP/1, or not a final status from 200 to 599.
+	// ClassBadResponse: what came is not HTTP, or not a final status from 200 to 599.
 	ClassBadResponse = "bad_response"
 	// ClassTooLargeHeaders: the headers, those of 1xx answers included, were over 64 KiB.
 	ClassTooLargeHeaders = "too_large_headers"
@@ -83,6 +84,9 @@ const (
 	ClassBlocked = "blocked_address"
 	// ClassInvalidRequest: URL, headers, secrets or id cannot be used. Nothing was sent.
 	ClassInvalidRequest = "invalid_request"
+	// ClassAuth: the token that the endpoint wants to see could not be had from its token
+	// endpoint. Nothing was sent to the endpoint itself.
+	ClassAuth = "auth_error"
 	// ClassCanceled: the caller's context ended.
 	ClassCanceled = "canceled"
 )
@@ -108,6 +112,10 @@ type Result struct {
 	Never bool
 	// Response is the head of the body, raw: any bytes, at most [MaxResponse].
 	Response []byte
+	// Body is the body up to 64 KiB, if [Request.KeepBody] asked for it; BodyCut says that
+	// there was more, or that it broke off. Response is its head.
+	Body    []byte
+	BodyCut bool
 
 	StartedAt time.Time
 	// Duration runs until the verdict was known; reading the rest of the body may

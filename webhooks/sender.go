@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -40,13 +39,14 @@ type SenderOptions struct {
 	RootCAs *x509.CertPool
 }
 
-// Sender makes attempts. It is safe for concurrent use. All that it sends shares
-// its idle connections, each kept for one scheme, host and port: tenants that must
-// not share connections have a Sender each.
+// Sender makes attempts. It is safe for concurrent use. What it sends shares idle
+// connections, each kept for one tenant, scheme, host and port, client certificate and
+// set of authorities.
 type Sender struct {
 	guard     *Guard
 	userAgent string
 	pool      *pool
+	links     *links
 	targets   *memo[*target]
 	keys      *memo[*key]
 	heads     sync.Pool // of *[]byte
@@ -68,6 +68,7 @@ func NewSender(o SenderOptions) *Sender {
 		guard:     guard,
 		userAgent: encodeValue(orElse(o.UserAgent, "posthaste")),
 		pool:      newPool(idle),
+		links:     newLinks(idle),
 		targets:   newMemo(newTarget),
 		keys:      newMemo(newKey),
 		heads:     sync.Pool{New: func() any { return new([]byte) }},
@@ -77,7 +78,10 @@ func NewSender(o SenderOptions) *Sender {
 
 // Close closes idle connections. Attempts that are running are not touched; their
 // connections are closed when they end.
-func (s *Sender) Close() { s.pool.close() }
+func (s *Sender) Close() {
+	s.pool.close()
+	s.links.close()
+}
 
 // Send makes one attempt. If ctx ends before there is an answer, the verdict is
 // [Aborted], with the context's cause in the error; that an answer's body is still
@@ -95,9 +99,22 @@ func (s *Sender) Send(ctx context.Context, r Request) Result {
 }
 
 func (s *Sender) send(ctx context.Context, a *attempt, r *Request, started time.Time) Result {
+	t, err := s.check(r)
+	if err != nil {
+		return failure(Rejected, ClassInvalidRequest, err.Error(), time.Since(started))
+	}
+	authorization, err := s.authorize(ctx, a, r)
+	if err != nil {
+		verdict, class, text := explainToken(ctx, err)
+		return failure(verdict, class, text, time.Since(started))
+	}
+	signedAt := started
+	if r.Credentials != nil {
+		signedAt = time.Now() // a token may have taken a while
+	}
 	buf := s.heads.Get().(*[]byte)
 	defer s.heads.Put(buf)
-	t, head, err := s.build((*buf)[:0], r, started)
+	head, err := s.build((*buf)[:0], t, r, authorization, signedAt)
 	if err != nil {
 		return failure(Rejected, ClassInvalidRequest, err.Error(), time.Since(started))
 	}
@@ -105,20 +122,28 @@ func (s *Sender) send(ctx context.Context, a *attempt, r *Request, started time.
 		head = slices.Grow(head, len(r.Body)) // they are written together
 	}
 	*buf = head
-	resp, handBack, err := s.roundTrip(ctx, a, t, head, r.Body)
+	resp, handBack, err := s.roundTrip(ctx, a, t, r.Tenant, head, r.Body)
 	if err != nil {
 		verdict, class, text := a.explain(ctx, err)
 		return failure(verdict, class, text, time.Since(started))
 	}
 	result := answer(resp, r.Info.Receipt != "")
 	result.Duration = time.Since(started)
+	if resp.StatusCode == http.StatusUnauthorized && r.Credentials != nil {
+		r.Credentials.refused(authorization)
+	}
 	whole := false
 	if resp.StatusCode != http.StatusSwitchingProtocols {
-		a.conn.SetReadDeadline(earlier(a.deadline, time.Now().Add(drainTime)))
+		a.via.readUntil(earlier(a.deadline, time.Now().Add(drainTime)))
 		if ctx.Err() != nil { // and has moved the deadline before we did
-			a.conn.SetDeadline(past)
+			a.via.interrupt()
 		}
-		result.Response, whole = drain(resp.Body)
+		if r.KeepBody {
+			result.Body, whole = drain(resp.Body, maxDrain)
+			result.Response, result.BodyCut = result.Body[:min(len(result.Body), MaxResponse)], !whole
+		} else {
+			result.Response, whole = drain(resp.Body, MaxResponse)
+		}
 	}
 	handBack(whole && !resp.Close)
 	return result
@@ -132,65 +157,6 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// roundTrip sends the request on an idle connection or a new one, and reads the head of the
-// answer. handBack must be called then, and told whether the answer was read to its end.
-//
-// An endpoint may close an idle connection just as we take it. If not a byte of the request
-// was written to it, the next one is tried: it is still the first time that it is sent.
-func (s *Sender) roundTrip(ctx context.Context, a *attempt, t *target, head, body []byte) (resp *http.Response, handBack func(whole bool), err error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
-		if !time.Now().Before(a.deadline) {
-			return nil, nil, os.ErrDeadlineExceeded
-		}
-		c, err := s.connect(ctx, a, t)
-		if err != nil {
-			return nil, nil, err
-		}
-		a.conn = c
-		stop := context.AfterFunc(ctx, func() { c.SetDeadline(past) })
-		resp, err := c.exchange(head, body)
-		if err == nil {
-			return resp, func(whole bool) {
-				// In this order: a connection that may yet be cancelled is of no use to others.
-				if untouched := stop(); c.finish(whole) && untouched {
-					s.pool.put(t.key, c)
-				} else {
-					c.Close()
-				}
-			}, nil
-		}
-		stop()
-		c.Close()
-		if c.written || !c.used || ctx.Err() != nil || !time.Now().Before(a.deadline) {
-			return nil, nil, err
-		}
-	}
-}
-
-// connect returns a connection whose deadline is the attempt's.
-func (s *Sender) connect(ctx context.Context, a *attempt, t *target) (*conn, error) {
-	for c := s.pool.get(t.key); c != nil; c = s.pool.get(t.key) {
-		c.SetDeadline(a.deadline)
-		if c.silent() {
-			c.SetReadDeadline(a.deadline)
-			return c, nil
-		}
-		c.Close()
-	}
-	a.conn = nil
-	ctx, cancel := context.WithDeadline(ctx, a.deadline)
-	defer cancel()
-	nc, err := s.dial(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	nc.SetDeadline(a.deadline)
-	return newConn(nc), nil
 }
 
 // answer judges the status line and the headers.
@@ -212,27 +178,19 @@ func answer(resp *http.Response, mayDefer bool) Result {
 	return result
 }
 
-// drain reads what may be read of a body, and returns its head and whether that was
+// drain reads what may be read of a body, and returns keep bytes of it and whether that was
 // all of it. Errors are left alone: the verdict is settled. The body is not closed,
 // which would read it to its end, but its connection is.
-func drain(body io.Reader) (head []byte, whole bool) {
+func drain(body io.Reader, keep int64) (head []byte, whole bool) {
 	if body == http.NoBody {
 		return nil, true
 	}
 	var buf bytes.Buffer
 	// One byte more than allowed: only the read after the last byte meets the end.
 	rest := &io.LimitedReader{R: body, N: maxDrain + 1}
-	_, err := buf.ReadFrom(io.LimitReader(rest, MaxResponse))
+	_, err := buf.ReadFrom(io.LimitReader(rest, keep))
 	if err == nil {
 		_, err = io.Copy(io.Discard, rest)
 	}
 	return buf.Bytes(), err == nil && rest.N > 0
-}
-
-// attempt is what is known of one request on its way.
-type attempt struct {
-	timeout  time.Duration
-	deadline time.Time
-	// conn carries the request, nil before there is one.
-	conn *conn
 }

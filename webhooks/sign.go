@@ -1,12 +1,14 @@
 package webhooks
 
 import (
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"hash"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,14 +21,17 @@ const (
 	HeaderSignature = "webhook-signature"
 )
 
+// What a signature begins with: that of HMAC-SHA256, and that of ed25519.
 const (
-	signatureVersion = "v1,"
-	maxID            = 255
+	versionHMAC    = "v1,"
+	versionEd25519 = "v1a,"
 )
+
+const maxID = 255
 
 // Sign returns the value of webhook-signature for a body that is sent at a time
 // under an id: one signature for each secret, in the order given, separated by
-// spaces. The time counts in whole seconds.
+// spaces, v1 for whsec_ and v1a for whsk_. The time counts in whole seconds.
 func Sign(id string, at time.Time, body []byte, secrets ...string) (string, error) {
 	keys := make([]*key, len(secrets))
 	for i, secret := range secrets {
@@ -44,20 +49,37 @@ func sign(id, timestamp string, body []byte, keys []*key) (string, error) {
 		return "", err
 	}
 	var sum [sha256.Size]byte
-	text := make([]byte, 0, len(keys)*(len(signatureVersion)+1+base64.StdEncoding.EncodedLen(len(sum))))
+	text := make([]byte, 0, len(keys)*(len(versionHMAC)+1+base64.StdEncoding.EncodedLen(len(sum))))
 	for i, k := range keys {
 		if i > 0 {
 			text = append(text, ' ')
 		}
-		text = append(text, signatureVersion...)
+		if k.private != nil {
+			text = append(text, versionEd25519...)
+			text = base64.StdEncoding.AppendEncode(text, ed25519.Sign(k.private, signedText(id, timestamp, body)))
+			continue
+		}
+		text = append(text, versionHMAC...)
 		sum = k.mac(id, timestamp, body)
 		text = base64.StdEncoding.AppendEncode(text, sum[:])
 	}
 	return string(text), nil
 }
 
+// signedText is what ed25519 signs, which has to see all of it twice.
+func signedText(id, timestamp string, body []byte) []byte {
+	text := make([]byte, 0, len(id)+len(timestamp)+2+len(body))
+	text = append(text, id...)
+	text = append(text, '.')
+	text = append(text, timestamp...)
+	text = append(text, '.')
+	return append(text, body...)
+}
+
 // key is a secret made ready to sign with. Safe for concurrent use.
 type key struct {
+	// private is set if it signs by ed25519, and nothing else is.
+	private ed25519.PrivateKey
 	// hashes have the key taken in already, which is as much work as a short body.
 	hashes sync.Pool // of *keyedHash
 }
@@ -71,6 +93,9 @@ func newKey(secret string) (*key, error) {
 	raw, err := ParseSecret(secret)
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(secret, privatePrefix) {
+		return &key{private: raw}, nil
 	}
 	k := &key{}
 	k.hashes.New = func() any { return &keyedHash{Hash: hmac.New(sha256.New, raw)} }

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"crypto/ed25519"
 	"crypto/hmac"
 	"encoding/base64"
 	"errors"
@@ -38,24 +39,47 @@ var (
 // Verifier checks that requests were signed with one of its secrets. Safe for
 // concurrent use.
 type Verifier struct {
-	keys []*key
+	// keys are those that are shared with the sender, publics those that it keeps the other
+	// half of.
+	keys    []*key
+	publics []ed25519.PublicKey
 }
 
 // NewVerifier takes the endpoint's secret, or, while it is being changed, the new
-// one and the old.
+// one and the old: whsec_…, or whpk_… where the sender signs with its whsk_…, which will do
+// as well.
 func NewVerifier(secrets ...string) (*Verifier, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("verifier: no secret")
 	}
 	v := &Verifier{}
 	for _, secret := range secrets {
-		k, err := newKey(secret)
-		if err != nil {
+		if err := v.add(secret); err != nil {
 			return nil, fmt.Errorf("verifier: %w", err)
 		}
-		v.keys = append(v.keys, k)
 	}
 	return v, nil
+}
+
+func (v *Verifier) add(secret string) error {
+	if text, ok := strings.CutPrefix(secret, publicPrefix); ok {
+		public, err := parsePublic(text)
+		if err != nil {
+			return err
+		}
+		v.publics = append(v.publics, public)
+		return nil
+	}
+	k, err := newKey(secret)
+	if err != nil {
+		return err
+	}
+	if k.private != nil {
+		v.publics = append(v.publics, k.private.Public().(ed25519.PublicKey))
+	} else {
+		v.keys = append(v.keys, k)
+	}
+	return nil
 }
 
 // Verify checks one request now, against one secret or several. Who has many requests
@@ -73,7 +97,7 @@ func Verify(header http.Header, body []byte, secrets ...string) error {
 // headers are looked at first: a request that cannot pass is not read. On any
 // error the body must not be used, and is not returned.
 func (v *Verifier) Read(r *http.Request, limit int64, now time.Time) ([]byte, error) {
-	if _, err := readHeaders(r.Header, now); err != nil {
+	if _, err := v.readHeaders(r.Header, now); err != nil {
 		return nil, err
 	}
 	if r.ContentLength > limit {
@@ -96,7 +120,7 @@ func (v *Verifier) Read(r *http.Request, limit int64, now time.Time) ([]byte, er
 // that came: what a JSON decoder made of them and an encoder wrote again will not
 // do. now is the receiver's clock.
 func (v *Verifier) Verify(header http.Header, body []byte, now time.Time) error {
-	signed, err := readHeaders(header, now)
+	signed, err := v.readHeaders(header, now)
 	if err != nil {
 		return err
 	}
@@ -105,9 +129,17 @@ func (v *Verifier) Verify(header http.Header, body []byte, now time.Time) error 
 	matched := false
 	for _, k := range v.keys {
 		want := k.mac(signed.id, signed.timestamp, body)
-		for _, got := range signed.signatures {
+		for _, got := range signed.hmacs {
 			if hmac.Equal(got, want[:]) {
 				matched = true
+			}
+		}
+	}
+	if len(v.publics) > 0 {
+		text := signedText(signed.id, signed.timestamp, body)
+		for _, public := range v.publics {
+			for _, got := range signed.ed25519s {
+				matched = ed25519.Verify(public, text, got) || matched
 			}
 		}
 	}
@@ -120,11 +152,14 @@ func (v *Verifier) Verify(header http.Header, body []byte, now time.Time) error 
 // signedHeaders is what a request claims.
 type signedHeaders struct {
 	id, timestamp string
-	// signatures are those of version 1; others may be there for newer receivers.
-	signatures [][]byte
+	signatures
 }
 
-func readHeaders(header http.Header, now time.Time) (signedHeaders, error) {
+// signatures are those of the versions that we know; others may be there for newer receivers.
+type signatures struct{ hmacs, ed25519s [][]byte }
+
+// readHeaders refuses what cannot pass whatever the body is.
+func (v *Verifier) readHeaders(header http.Header, now time.Time) (signedHeaders, error) {
 	id, timestamp, list := single(header, HeaderID), single(header, HeaderTimestamp), single(header, HeaderSignature)
 	// With a dot in the id, the bytes that were signed could be read as another id,
 	// another time and another body.
@@ -142,7 +177,7 @@ func readHeaders(header http.Header, now time.Time) (signedHeaders, error) {
 		return signedHeaders{}, ErrTooNew
 	}
 	signatures := parseSignatures(list)
-	if len(signatures) == 0 {
+	if (len(v.keys) == 0 || len(signatures.hmacs) == 0) && (len(v.publics) == 0 || len(signatures.ed25519s) == 0) {
 		return signedHeaders{}, ErrSignature
 	}
 	return signedHeaders{id: id, timestamp: timestamp, signatures: signatures}, nil
@@ -168,20 +203,22 @@ func parseTimestamp(s string) (time.Time, error) {
 	return time.Unix(int64(seconds), 0), nil
 }
 
-func parseSignatures(list string) [][]byte {
-	var signatures [][]byte
+func parseSignatures(list string) (found signatures) {
 	looked := 0
 	for entry := range strings.SplitSeq(list, " ") {
 		if looked++; looked > maxSignatures {
 			break
 		}
-		text, ok := strings.CutPrefix(entry, signatureVersion)
-		if !ok {
+		to, text := &found.hmacs, strings.TrimPrefix(entry, versionHMAC)
+		if len(text) == len(entry) {
+			to, text = &found.ed25519s, strings.TrimPrefix(entry, versionEd25519)
+		}
+		if len(text) == len(entry) {
 			continue
 		}
 		if sum, err := base64.StdEncoding.DecodeString(text); err == nil {
-			signatures = append(signatures, sum)
+			*to = append(*to, sum)
 		}
 	}
-	return signatures
+	return found
 }
