@@ -36,8 +36,9 @@ const (
 	// and so is what they have of it.
 	freeBody = 16 << 10
 	bodyStep = 64 << 10
-	// Of the budget, bodies that bring items may have all but a part in so many, so
-	// that settling, which makes room, works while they are refused.
+	// Of the budget, bodies that bring items may have all but a part in so many, so that
+	// settling, which makes room, works while they are refused. Those of callers without a
+	// key may have no more than such a part, so that they keep out nobody who has one.
 	keptForOthers = 4
 )
 
@@ -108,7 +109,10 @@ func (x *exchange) readBody(buf *bytes.Buffer, limit int64) (reserved int64, err
 
 	bodies := &x.s.bodies
 	m := &meteredBody{body: http.MaxBytesReader(x.w, r.Body, limit), budget: bodies, limit: bodies.limit}
-	if bringsItems(x.method) {
+	switch {
+	case x.stranger:
+		m.limit = bodies.limit / keptForOthers
+	case bringsItems(x.method):
 		m.limit -= bodies.limit / keptForOthers
 	}
 	buf.Grow(int(min(max(r.ContentLength, 0), freeBody)) + bytes.MinRead)

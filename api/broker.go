@@ -34,6 +34,7 @@ type Broker interface {
 	Look(ctx context.Context, ns queue.Namespace, id queue.ID, queueName string) ([]queue.ItemState, error)
 	Await(ctx context.Context, ns queue.Namespace, id queue.ID, queueName string, wait time.Duration) ([]queue.ItemState, error)
 	Items(ctx context.Context, q queue.ItemsQuery) (queue.ListPage, error)
+	Attempts(ctx context.Context, q queue.AttemptsQuery) (queue.AttemptsPage, error)
 
 	// Drain ends the waits of leases with [queue.ErrShuttingDown].
 	Drain()
@@ -50,6 +51,7 @@ type Subscriptions interface {
 	Pause(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
 	Resume(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
 	Enable(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
+	RotateSecret(ctx context.Context, ns queue.Namespace, name string, p subscriptions.RotateParams) (subscriptions.Subscription, error)
 }
 
 var (
@@ -68,7 +70,30 @@ type LaneState struct {
 	BreakerUntil time.Time
 	// PausedUntil, if not zero, is how long the endpoint asked us to wait.
 	PausedUntil time.Time
+	// RateUntil, if not zero, is when the rate lets the next request start.
+	RateUntil time.Time
+	// Deferred is how many items the endpoint keeps, to finish later, and MaxDeferred how
+	// many it may; 0 where it may keep none.
+	Deferred    int
+	MaxDeferred int
 	// LastError is the newest failure, empty if there was none.
 	LastError   string
 	LastErrorAt time.Time
+	// Hosts are those of items' own targets that have requests or trouble. What stands
+	// above is then about the subscription's own endpoint.
+	Hosts []HostState
+}
+
+// HostState is the part of a [LaneState] about one host, with the same meanings.
+type HostState struct {
+	// Host is that of the URL, in lower case and with its port: [queue.Target.Host].
+	Host         string
+	Window       int
+	InFlight     int
+	Breaker      string
+	BreakerUntil time.Time
+	PausedUntil  time.Time
+	RateUntil    time.Time
+	LastError    string
+	LastErrorAt  time.Time
 }

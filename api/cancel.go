@@ -157,13 +157,16 @@ func (s *Server) redrive(ctx context.Context, c *call, q *v1.RedriveRequest) (*v
 	if call.Limit == 0 {
 		call.Limit = defaultRedrive
 	}
+	var err error
+	if call.Every, err = readEvery("rate", q.GetRate()); err != nil {
+		return nil, err
+	}
 	if f != nil && proto.Size(f) == 0 {
 		// Protobuf cannot tell an empty list from none, and a program whose list came out
 		// empty does not mean the whole queue.
 		return nil, queue.Invalid("filter", "has no condition; leave it out to move all items")
 	}
 	if len(f.GetItemIds()) > 0 {
-		var err error
 		if call.IDs, err = s.itemIDs("filter.item_ids", f.GetItemIds()); err != nil {
 			return nil, err
 		}
@@ -179,5 +182,6 @@ func (s *Server) redrive(ctx context.Context, c *call, q *v1.RedriveRequest) (*v
 	return &v1.RedriveReply{
 		Code: http.StatusOK, CodeText: "ok",
 		Moved: count(moved.Moved), Skipped: count(moved.Skipped), More: moved.More,
+		Until: stamp(moved.Until),
 	}, nil
 }

@@ -142,17 +142,19 @@ func TestRedrive_HandsOnWhatWasGiven(t *testing.T) {
 	}
 
 	for body, want := range map[string][2]string{
-		`"filter":{}`:                    {"filter", "no condition"},
-		`"filter":{"item_ids":[]}`:       {"filter", "no condition"},
-		`"filter":{"item_ids":["x"]}`:    {"filter.item_ids[0]", "not an item id"},
-		`"filter":{"before":"monday"}`:   {"filter.before", "RFC 3339"},
-		`"target":"a/b"`:                 {"target", "want only"},
-		`"request_timeout":"1ms"`:        {"request_timeout", "out of range"},
-		`"filter":{"item_ids":[],"x":1}`: {"filter.x", "not a field"},
+		`"filter":{}`:                       {"filter", "no condition"},
+		`"filter":{"item_ids":[]}`:          {"filter", "no condition"},
+		`"filter":{"item_ids":["x"]}`:       {"filter.item_ids[0]", "not an item id"},
+		`"filter":{"before":"monday"}`:      {"filter.before", "RFC 3339"},
+		`"target":"a/b"`:                    {"target", "want only"},
+		`"request_timeout":"1ms"`:           {"request_timeout", "out of range"},
+		`"filter":{"item_ids":[],"x":1}`:    {"filter.x", "not a field"},
+		`"rate":{}`:                         {"rate.count", "is 0; want 1 to 1000000"},
+		`"rate":{"count":1000001}`:          {"rate.count", "want 1 to 1000000"},
+		`"rate":{"count":1,"period":"1ms"}`: {"rate.period", "want 100ms to 24h"},
 	} {
 		e.call("queue.redrive", `{"queue_name":"orders~dead",`+body+`}`).invalid(want[0], want[1])
 	}
 	ids := strings.Repeat(`"`+one.String()+`",`, 2) + `"` + one.String() + `"`
 	e.call("queue.redrive", `{"queue_name":"orders~dead","filter":{"item_ids":[`+ids+`]}}`).want(413, "too_large").is("filter.item_ids", "details", "field")
-	e.call("queue.redrive", `{"queue_name":"orders~dead","rate":"5/s"}`).want(400, "not_supported").is("rate", "details", "field")
 }

@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/posthaste-io/posthaste/api/v1"
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/subscriptions"
 )
 
 // Errors of the interface itself.
@@ -105,6 +106,8 @@ var sentinels = []sentinel{
 	{err: queue.ErrNotEmpty, status: http.StatusConflict, word: "not_empty", message: "it is in use", advice: "empty it, delete its subscription, or use force", cause: true},
 	{err: queue.ErrNotFound, status: http.StatusNotFound, word: "not_found", message: "there is none of that name", advice: "create it first, or check the spelling", cause: true},
 	{err: queue.ErrNotSupported, status: http.StatusBadRequest, word: "not_supported", message: "is not supported by this release", cause: true},
+
+	{err: subscriptions.ErrNoKey, status: http.StatusBadRequest, word: "encryption_key_missing", message: "the server has no encryption key, and keeps no secrets without one", advice: "nothing was done; start it with --encryption-key-file or $POSTHASTE_ENCRYPTION_KEY, for which posthaste key encryption prints a key"},
 
 	{err: queue.ErrDiskFull, status: http.StatusInsufficientStorage, word: "disk_full", message: "the disk is nearly full, so no new items are taken", advice: "leasing and settling work", retryAfter: 10 * time.Second},
 	{err: queue.ErrUnknownOutcome, status: http.StatusServiceUnavailable, word: "unknown_outcome", message: "whether it was done is not known", advice: "repeat it, with the same idempotency keys if it has some", retryAfter: time.Second},

@@ -35,6 +35,7 @@ var answers = map[string]struct {
 	"ErrUnavailable":    {queue.ErrUnavailable, 503, "store_unavailable", "2"},
 	"ErrUnknownOutcome": {queue.ErrUnknownOutcome, 503, "unknown_outcome", "1"},
 	"ErrShuttingDown":   {queue.ErrShuttingDown, 503, "shutting_down", "1"},
+	"ErrNoKey":          {subscriptions.ErrNoKey, 400, "encryption_key_missing", ""},
 	"ErrNotSupported":   {queue.ErrNotSupported, 400, "not_supported", ""},
 	"InvalidError":      {queue.Invalid("items[3].delay", "is odd"), 400, "invalid", ""},
 	"TooLargeError":     {&queue.TooLargeError{Field: "items", Limit: 1000, Unit: "items"}, 413, "too_large", ""},

@@ -54,6 +54,8 @@ type exchange struct {
 	name string
 	// key is the id of the caller's key, if it has one.
 	key string
+	// stranger says that the caller has no key, and is let in by receipts or not at all.
+	stranger bool
 	// items is how many items or receipts the call was about.
 	items int
 	// quiet is for what probes ask every few seconds: only trouble is worth a line.

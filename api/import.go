@@ -7,14 +7,14 @@ import (
 
 	v1 "github.com/posthaste-io/posthaste/api/v1"
 	"github.com/posthaste-io/posthaste/queue"
-	"github.com/posthaste-io/posthaste/webhooks"
 )
 
 func (s *Server) importRoutes() {
 	register(s, method[*v1.ItemsImportRequest, *v1.ItemsImportReply]{
 		name: "storage/items.import", bytes: s.limits.ItemCall,
 		noun: "queue", target: (*v1.ItemsImportRequest).GetQueueName,
-		do: s.importItems,
+		also: func(q *v1.ItemsImportRequest) names { return toldQueues(q.GetItems()) },
+		do:   s.importItems,
 	})
 }
 
@@ -33,7 +33,7 @@ func (s *Server) importItems(ctx context.Context, c *call, q *v1.ItemsImportRequ
 		}
 		items[i].Trace, items[i].Hop = c.trace, c.hop
 		// The answer repeats them. Now, since a refusal says that nothing was done.
-		if err := c.hold(&queue.Item{Content: items[i].Content}); err != nil {
+		if err := c.hold(items[i].Size()); err != nil {
 			return nil, err
 		}
 	}
@@ -55,15 +55,16 @@ func (s *Server) importItems(ctx context.Context, c *call, q *v1.ItemsImportRequ
 
 // readImport takes what an import keeps of an item. What only a server can say of it
 // is not read, so that what storage/items.list answered can be sent as it is.
-func readImport(to *queue.ImportItem, i int, it *v1.Item) error {
+func readImport(to *queue.ImportItem, i int, it *v1.Item) (err error) {
 	to.Content = queue.Content{
 		SourceID: it.GetId(), Kind: it.GetKind(), Encoding: it.GetEncoding(), Reference: it.GetReference(),
-		Headers: it.GetHeaders(), Payload: it.GetPayload(),
+		Headers: it.GetHeaders(), Payload: it.GetPayload(), OnDone: it.GetOnDone(),
 	}
-	if len(to.Headers) > 0 {
-		if err := webhooks.CheckHeaders(to.Headers); err != nil {
-			return queue.Invalid(entry("items", i, "headers"), "%v", err)
-		}
+	if err := checkItemHeaders(to.Headers); err != nil {
+		return within(entry("items", i, ""), err)
+	}
+	if to.Target, err = readTarget(it.GetTarget()); err != nil {
+		return within(entry("items", i, ""), err)
 	}
 	to.Attempts, to.MaxAttempts = it.GetAttempts(), it.GetMaxAttempts()
 

@@ -90,6 +90,8 @@ func TestImport_NamesTheFieldThatIsWrong(t *testing.T) {
 		`{"id":"x","lease_deadline":"2030-01-31T08:00:00Z"}`:                                         {"lease_deadline", "is_leased"},
 		`{"id":"x","expire_deadline":"2030-01-31T08:00:00Z","dead_deadline":"2030-01-31T08:00:01Z"}`: {"dead_deadline", "same instant"},
 		`{"id":"x","headers":{"Host":"a"}}`:                                                          {"headers", "reserved"},
+		`{"id":"x","target":{"url":"u","timeout":"1"}}`:                                              {"target.timeout", "not a duration"},
+		`{"id":"x","on_done":"a/b"}`:                                                                 {"on_done", "want only"},
 	} {
 		e.call("storage/items.import", `{"queue_name":"q","items":[{"id":"fine"},`+item+`]}`).invalid("items[1]."+want[0], want[1])
 	}

@@ -54,7 +54,7 @@ func (s *Server) itemInfo(ctx context.Context, c *call, q itemRequest, look look
 	for i := range states {
 		var around surroundings
 		if states[i].Ending == nil {
-			if around, err = s.around(ctx, c.namespace, states[i].Queue.Name); err != nil {
+			if around, err = s.around(ctx, c.namespace, &states[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -86,25 +86,44 @@ func (s *Server) missing(ctx context.Context, c *call, q itemRequest) error {
 	return &missingItemError{id: q.GetItemId(), queue: q.GetQueueName()}
 }
 
-// around reads what decides about the delivery of a queue's items beside themselves.
-func (s *Server) around(ctx context.Context, ns queue.Namespace, name string) (around surroundings, err error) {
-	sub, err := s.subs.ByQueue(ctx, ns, name)
-	if err == nil {
-		around.sub = &sub
-		if lane, ok := s.lane(ns, sub.Name); ok {
-			around.lane = &lane
-		}
-		return around, nil
-	}
-	if !errors.Is(err, queue.ErrNotFound) {
-		return around, err
-	}
+// around reads what decides about the delivery of an item beside itself.
+func (s *Server) around(ctx context.Context, ns queue.Namespace, st *queue.ItemState) (around surroundings, err error) {
+	name := st.Queue.Name
 	stats, err := s.broker.Stats(ctx, ns, name)
 	if err != nil && !errors.Is(err, queue.ErrNotFound) { // deleted while we look
 		return around, err
 	}
-	around.leasesWaiting = stats.LeaseWaiting
-	return around, nil
+	for _, part := range stats.Stats {
+		around.ready += part.Total - part.Held - part.Scheduled
+	}
+	sub, err := s.subs.ByQueue(ctx, ns, name)
+	if errors.Is(err, queue.ErrNotFound) {
+		around.leasesWaiting = stats.LeaseWaiting
+		return around, nil
+	}
+	if err != nil {
+		return around, err
+	}
+	around.sub = &sub
+	if lane, ok := s.lane(ns, sub.Name); ok {
+		around.lane = &lane
+	}
+	if sub.AllowTarget && around.lane != nil {
+		around.target, err = s.targetOf(ctx, ns, st)
+	}
+	return around, err
+}
+
+// targetOf reads an item's own target, which the looks for an item leave out.
+func (s *Server) targetOf(ctx context.Context, ns queue.Namespace, st *queue.ItemState) (*queue.Target, error) {
+	page, err := s.broker.Items(ctx, queue.ItemsQuery{Namespace: ns, Queue: st.Queue.Name, From: st.Item.ID, Limit: 1})
+	if err != nil && !errors.Is(err, queue.ErrNotFound) { // deleted while we look
+		return nil, err
+	}
+	if len(page.Items) == 0 || page.Items[0].ID != st.Item.ID {
+		return nil, nil // it has ended, or somebody has taken it
+	}
+	return page.Items[0].Target, nil
 }
 
 func itemInfo(st *queue.ItemState, around surroundings) *v1.ItemInfo {
@@ -119,7 +138,7 @@ func itemInfo(st *queue.ItemState, around surroundings) *v1.ItemInfo {
 	if r := st.Ending; r != nil {
 		info.Deliveries, info.LastStatus, info.LastError = r.Delivery, r.Status, r.Error
 		info.Result, info.EndedAt = r.Response, stamp(r.At)
-		info.Subscription = r.Subscription
+		info.Subscription, info.Attempts = r.Subscription, st.Attempts
 		return info
 	}
 	it := &st.Item

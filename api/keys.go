@@ -12,7 +12,8 @@ import (
 )
 
 // KeyAccess asks every call for a key, as Authorization: Bearer <key>. Whoever has one
-// of its keys may do everything in the default namespace.
+// of its keys may do everything in the default namespace. Calls that settle or extend
+// leases come without one as well: their receipts are credentials.
 //
 // Wrong keys are bounded by the address that they come from, and right ones are not: many
 // callers may share an address, and none of them can lock the others out.
@@ -37,8 +38,8 @@ func (a *KeyAccess) Identify(r *http.Request) (Principal, error) {
 		return Principal{Namespace: queue.DefaultNamespace, Key: key.ID()}, nil
 	}
 	// Keys that are kept elsewhere than in memory would be looked up from here on.
-	if wait := a.guesses.take(remoteAddr(r), time.Now()); wait > 0 {
-		return Principal{}, &guessError{wait}
+	if wait := a.guesses.take(remoteAddr(r), 1); wait > 0 {
+		return Principal{}, &guessError{what: "wrong keys", wait: wait}
 	}
 	return Principal{}, &keyError{reason: "this server does not know the key, or not any more; " +
 		"see whether it is the key of this server", invalid: true}
@@ -100,10 +101,13 @@ func (e *keyError) challenge() string {
 	return `Bearer realm="posthaste"`
 }
 
-// guessError is a wrong key too many.
-type guessError struct{ wait time.Duration }
+// guessError is a wrong key too many, or a receipt.
+type guessError struct {
+	what string
+	wait time.Duration
+}
 
 func (e *guessError) Error() string {
-	return fmt.Sprintf("more than %d wrong keys came from this address within %s; correct the key, and come back later",
-		guessBurst, guessBurst*guessInterval)
+	return fmt.Sprintf("more than %d %s came from this address within %s; correct what is sent, and come back later",
+		guessBurst, e.what, guessBurst*guessInterval)
 }

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// guessBurst wrong keys of an address are answered at once, and then one each
+	// guessBurst wrong ones of an address are answered at once, and then one each
 	// guessInterval.
 	guessBurst    = 20
 	guessInterval = 100 * time.Millisecond
 	// guessSlots bounds memory at 100 kB. Addresses that fall on one slot share their
-	// allowance, which costs those alone who send wrong keys.
+	// allowance, which costs those alone who send wrong ones.
 	guessSlots = 4096
 )
 
-// guesses counts wrong keys by address.
+// guesses counts wrong keys, or receipts, by address.
 type guesses struct {
 	// seed differs with each process, so that nobody can aim at the slot of another.
 	seed maphash.Seed
@@ -31,9 +31,10 @@ func newGuesses() guesses {
 	return guesses{seed: maphash.MakeSeed(), used: make([]time.Time, guessSlots)}
 }
 
-// take counts a wrong key. If it is one too many, it counts for nothing, and the answer
-// is how long the address has to wait.
-func (g *guesses) take(addr netip.Addr, now time.Time) (wait time.Duration) {
+// take counts n wrong ones of a call; more than guessBurst count as so many. If that is
+// too many, they count for nothing, and the answer is how long the address has to wait.
+func (g *guesses) take(addr netip.Addr, n int) (wait time.Duration) {
+	now := time.Now()
 	if addr.Is6() {
 		// Whoever has one address has a whole network of them.
 		if network, err := addr.WithZone("").Prefix(64); err == nil {
@@ -47,7 +48,7 @@ func (g *guesses) take(addr netip.Addr, now time.Time) (wait time.Duration) {
 	if used.Before(now) {
 		used = now
 	}
-	used = used.Add(guessInterval)
+	used = used.Add(time.Duration(min(n, guessBurst)) * guessInterval)
 	if over := used.Sub(now) - guessBurst*guessInterval; over > 0 {
 		return over
 	}

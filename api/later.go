@@ -8,22 +8,16 @@ import "github.com/posthaste-io/posthaste/api/wirejson"
 
 // laterFields are fields by the message that will have them.
 var laterFields = wirejson.Later{
-	"posthaste.v1.Produce":           {"ordering_key", "target", "on_done"},
+	"posthaste.v1.Produce":           {"ordering_key"},
 	"posthaste.v1.Item":              {"ordering_key"},
-	"posthaste.v1.RedriveRequest":    {"rate"},
 	"posthaste.v1.QueuesListRequest": {"namespace"},
 	"posthaste.v1.QueueInfo":         {"namespace", "retry", "storage", "quotas"},
-	"posthaste.v1.Subscription": {
-		"topic", "rate", "filter", "format", "defer", "defer_timeout", "max_deferred", "batch", "log", "auth", "on_done",
-	},
-	"posthaste.v1.RetryPolicy": {"disable_after"},
+	"posthaste.v1.Subscription":      {"topic", "filter"},
 }
 
 // laterMethods are calls.
 var laterMethods = []string{
 	"topics.create", "topics.list", "topics.info", "topics.update", "topics.delete",
-	"subscriptions.rotate_secret", "subscriptions.test",
-	"attempts.list",
 	"schedules.create", "schedules.list", "schedules.info", "schedules.update", "schedules.delete",
 	"schedules.pause", "schedules.resume", "schedules.trigger", "schedules.preview",
 	"namespaces.create", "namespaces.list", "namespaces.info", "namespaces.update", "namespaces.delete",

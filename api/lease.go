@@ -30,7 +30,7 @@ func (s *Server) lease(ctx context.Context, c *call, q *v1.LeaseRequest) (*v1.Le
 	c.items = len(leased.Items)
 	linkProducers(ctx, leased.Items)
 	for i := range leased.Items {
-		if err := c.hold(&leased.Items[i]); err != nil {
+		if err := c.hold(leased.Items[i].Size()); err != nil {
 			s.giveBack(ctx, params, leased.Items)
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/posthaste-io/posthaste/api"
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/seal"
 	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/memory"
 	"github.com/posthaste-io/posthaste/subscriptions"
@@ -33,7 +34,7 @@ func whole(t *testing.T) *env {
 		Docs:   storage.NewCollection[subscriptions.Document](store, "subscription"),
 		Claims: storage.NewCollection[subscriptions.Claim](store, "claim"),
 		Queues: broker, CheckURL: func(string) error { return nil }, CheckHeaders: webhooks.CheckHeaders,
-		NewSecret: webhooks.NewSecret,
+		NewSecret: webhooks.NewSecret, Sealer: seal.Random(),
 	})
 	e := &env{T: t, log: new(logBuffer)}
 	e.server = api.New(api.Options{Broker: broker, Subscriptions: subs, Durable: store.Durable()})

@@ -26,6 +26,8 @@ type method[Q, P any] struct {
 	place func(Q) string
 	// also returns what else the call is about.
 	also func(Q) names
+	// receipts, if set, returns the receipts that let a caller in who has no key.
+	receipts func(Q) receiptList
 	// keyed says that the call takes Idempotency-Key.
 	keyed bool
 	// slack is how much longer than its timeout a call may take that ends by itself.
@@ -58,19 +60,24 @@ type call struct {
 	items int
 	// unsent, if set, is told that the answer did not reach the connection.
 	unsent func()
+	// stranger says that the caller has no key, but receipts.
+	stranger bool
 	// answers is where hold takes from, held what it took.
 	answers *budget
 	held    int64
+	// reserved is what the body has of the budget.
+	reserved int64
 }
 
 // itemOverhead, in bytes, is what an item has beside its content: two structs, its
 // receipt, and the names of the fields.
 const itemOverhead = 1 << 10
 
-// hold takes from the budget of answers what an item needs until the answer was
-// written: a client that does not read keeps it in memory for so long.
-func (c *call) hold(it *queue.Item) error {
-	n := 2*int64(it.Size()) + itemOverhead // as it is, and once more as it is encoded
+// hold takes from the budget of answers what an item, or a record, of a size in bytes
+// needs until the answer was written: a client that does not read keeps it in memory
+// for so long.
+func (c *call) hold(size int) error {
+	n := 2*int64(size) + itemOverhead // as it is, and once more as it is encoded
 	if err := c.answers.take(n); err != nil {
 		return err
 	}
@@ -96,43 +103,28 @@ func register[T any, Q message[T], P proto.Message](s *Server, m method[Q, P]) {
 
 // serve does for a call what every call needs.
 func serve[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P]) error {
-	principal, err := x.admit()
-	if err != nil {
-		return err
+	principal, denied := x.admit()
+	x.stranger = m.receipts != nil && hasNoKey(denied)
+	if denied != nil && !x.stranger {
+		return denied
 	}
-	info, err := readHeaders(x.r.Header, false)
-	if err != nil {
-		return err
-	}
-	if info.key != "" && !m.keyed {
-		return queue.Invalid(headerIdempotency, "is for queue.produce and for raw items; this call takes none")
-	}
-	request, err := requestCodec(x.r.Header.Get("Content-Type"))
-	if err != nil {
-		return err
-	}
-	x.codec = replyCodec(x.r.Header.Values("Accept"), request)
-
-	q := Q(new(T))
-	reserved, err := x.decode(request, q, m.bytes)
-	if err != nil {
-		return err
-	}
-	defer x.s.bodies.give(reserved)
-	x.name = m.target(q)
-	if err := m.allow(x.s.access, principal, q); err != nil {
-		return err
-	}
-	c := &call{namespace: principal.Namespace, trace: x.traceOf(info), hop: info.hop, key: info.key, answers: &x.s.answers}
-	defer func() { c.answers.give(c.held) }()
-	if c.timeout, err = requestTimeout(q); err != nil {
-		return err
-	}
-
-	ctx, cancel := context.WithTimeout(x.r.Context(), c.timeout+m.slack)
-	defer cancel()
-	p, err := m.do(ctx, c, q)
+	c := &call{namespace: principal.Namespace, answers: &x.s.answers}
+	defer func() {
+		x.s.bodies.give(c.reserved)
+		c.answers.give(c.held)
+	}()
+	p, err := perform[T](x, m, c, func(q Q) (err error) {
+		if x.stranger {
+			c.namespace, err = m.receiptsOf(q, denied)
+			return err
+		}
+		x.name = m.target(q)
+		return m.allow(x.s.access, principal, q)
+	})
 	x.items = c.items
+	if x.stranger {
+		err = x.s.paced(x.r, p, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -141,6 +133,40 @@ func serve[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P]) er
 		c.unsent()
 	}
 	return nil
+}
+
+// perform reads a call, asks whether it is allowed, and does it.
+func perform[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P], c *call, allow func(Q) error) (p P, err error) {
+	info, err := readHeaders(x.r.Header, false)
+	if err != nil {
+		return p, err
+	}
+	if info.key != "" && !m.keyed {
+		return p, queue.Invalid(headerIdempotency, "is for queue.produce and for raw items; this call takes none")
+	}
+	request, err := requestCodec(x.r.Header.Get("Content-Type"))
+	if err != nil {
+		return p, err
+	}
+	x.codec = replyCodec(x.r.Header.Values("Accept"), request)
+
+	q, limit := Q(new(T)), m.bytes
+	if x.stranger {
+		limit = min(limit, x.s.limits.Call)
+	}
+	if c.reserved, err = x.decode(request, q, limit); err != nil {
+		return p, err
+	}
+	if err := allow(q); err != nil {
+		return p, err
+	}
+	c.trace, c.hop, c.key, c.stranger = x.traceOf(info), info.hop, info.key, x.stranger
+	if c.timeout, err = requestTimeout(q); err != nil {
+		return p, err
+	}
+	ctx, cancel := context.WithTimeout(x.r.Context(), c.timeout+m.slack)
+	defer cancel()
+	return m.do(ctx, c, q)
 }
 
 // allow judges the names that the call is about, and asks whether the principal may

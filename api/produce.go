@@ -20,7 +20,8 @@ func (s *Server) queueRoutes() {
 	register(s, method[*v1.ProduceRequest, *v1.ProduceReply]{
 		name: "queue.produce", bytes: s.limits.ItemCall,
 		noun: "queue", target: (*v1.ProduceRequest).GetQueueName, keyed: true,
-		do: s.produce,
+		also: func(q *v1.ProduceRequest) names { return toldQueues(q.GetItems()) },
+		do:   s.produce,
 	})
 	register(s, method[*v1.LeaseRequest, *v1.LeaseReply]{
 		name: "queue.lease", bytes: s.limits.Call, slack: waitSlack,
@@ -80,20 +81,11 @@ func (s *Server) produceReply(status int32, produced []queue.Produced) *v1.Produ
 // judge; here is judged what only the wire has: texts of times, and which headers a
 // push may carry.
 func readItem(to *queue.ProduceItem, i int, it *v1.Produce) (err error) {
-	to.Content = queue.Content{
-		Kind: it.GetKind(), Encoding: it.GetEncoding(), Reference: it.GetReference(),
-		Headers: it.GetHeaders(), Payload: it.GetBytes(),
-	}
-	if it.Bytes == nil {
-		to.Payload = []byte(it.GetUtf8())
+	if to.Content, err = readContent(it); err != nil {
+		return within(entry("items", i, ""), err)
 	}
 	to.IdempotencyKey = it.GetIdempotencyKey()
 	to.MaxAttempts = it.GetMaxAttempts()
-	if len(to.Headers) > 0 {
-		if err := webhooks.CheckHeaders(to.Headers); err != nil {
-			return queue.Invalid(entry("items", i, "headers"), "%v", err)
-		}
-	}
 	if at := it.GetEnqueueAt(); at != nil {
 		if it.GetDelay() != "" {
 			return queue.Invalid(entry("items", i, "delay"), "goes without enqueue_at; give one of them")
@@ -109,6 +101,79 @@ func readItem(to *queue.ProduceItem, i int, it *v1.Produce) (err error) {
 		to.ExpireTTL, err = parseDuration(entry("items", i, "expire_timeout"), text, time.Millisecond, maxDelay)
 	}
 	return err
+}
+
+// readContent takes what is written once. Its errors have fields of the item.
+func readContent(it *v1.Produce) (c queue.Content, err error) {
+	c = queue.Content{
+		Kind: it.GetKind(), Encoding: it.GetEncoding(), Reference: it.GetReference(),
+		Headers: it.GetHeaders(), Payload: it.GetBytes(), OnDone: it.GetOnDone(),
+	}
+	if it.Bytes == nil {
+		c.Payload = []byte(it.GetUtf8())
+	}
+	if err := checkItemHeaders(c.Headers); err != nil {
+		return c, err
+	}
+	c.Target, err = readTarget(it.GetTarget())
+	return c, err
+}
+
+func checkItemHeaders(headers map[string]string) error {
+	if len(headers) == 0 {
+		return nil
+	}
+	if err := webhooks.CheckHeaders(headers); err != nil {
+		return queue.Invalid("headers", "%v", err)
+	}
+	return nil
+}
+
+// within puts the place of a message before the field of an error about it.
+func within(place string, err error) error {
+	if e, ok := errors.AsType[*queue.InvalidError](err); ok {
+		return &queue.InvalidError{Field: place + "." + e.Field, Reason: e.Reason}
+	}
+	return err
+}
+
+// readTarget reads an item's own endpoint. Which one may be is the broker's to judge.
+func readTarget(q *v1.Target) (*queue.Target, error) {
+	if q == nil {
+		return nil, nil
+	}
+	target := &queue.Target{URL: q.GetUrl(), Method: q.GetMethod()}
+	if text := q.GetTimeout(); text != "" {
+		var err error
+		if target.Timeout, err = parseDuration("target.timeout", text, 0, forever); err != nil {
+			return nil, err
+		}
+	}
+	return target, nil
+}
+
+// shownTarget writes what readTarget reads.
+func shownTarget(t *queue.Target) *v1.Target {
+	if t == nil {
+		return nil
+	}
+	m := &v1.Target{Url: t.URL, Method: t.Method}
+	if t.Timeout > 0 {
+		m.Timeout = formatDuration(t.Timeout)
+	}
+	return m
+}
+
+// toldQueues are the queues that are told how items end, each once.
+func toldQueues[I interface{ GetOnDone() string }](items []I) (told names) {
+	known := make(map[string]bool)
+	for i, it := range items {
+		if name := it.GetOnDone(); name != "" && !known[name] {
+			known[name] = true
+			told = append(told, ifNamed(entry("items", i, "on_done"), name)...)
+		}
+	}
+	return told
 }
 
 // rawProduce is what [exchange.produceRaw] is called in logs and to those who know who

@@ -70,13 +70,14 @@ func TestProduce_NamesTheFieldThatIsWrong(t *testing.T) {
 		`{"headers":{"Host":"a"}}`:                           {"items[1].headers", "reserved"},
 		`{"expire_timeout":"0s"}`:                            {"items[1].expire_timeout", "want 1ms to 87600h"},
 		`{"max_attempts":1e309}`:                             {"items[1].max_attempts", "whole number"},
+		`{"target":{"url":"u","timeout":"1"}}`:               {"items[1].target.timeout", "not a duration"},
+		`{"target":{"uri":"u"}}`:                             {"items[1].target.uri", "not a field"},
+		`{"on_done":"a/b"}`:                                  {"items[1].on_done", "want only"},
 	} {
 		e.call("queue.produce", `{"queue_name":"q","items":[{},`+item+`]}`).invalid(want[0], want[1])
 	}
-	for _, field := range []string{"ordering_key", "target", "on_done"} {
-		e.call("queue.produce", `{"queue_name":"q","items":[{"`+field+`":"x"}]}`).want(400, "not_supported").
-			is("items[0]."+field, "details", "field")
-	}
+	e.call("queue.produce", `{"queue_name":"q","items":[{"ordering_key":"x"}]}`).want(400, "not_supported").
+		is("items[0].ordering_key", "details", "field")
 	e.call("queue.produce", `{"queue_name":"q"}`).invalid("items", "none given; want 1 to 1000")
 	e.call("queue.produce", `{"items":[{}]}`).invalid("queue_name", "missing")
 	e.call("queue.produce", `{"queue_name":"q","items":[`+strings.Repeat("{},", 1000)+`{}]}`).want(413, "too_large")

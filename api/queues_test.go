@@ -256,7 +256,7 @@ func TestStorage_ListsItemsWithTheirState(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for _, foreign := range []string{`{"queue_name":"other","cursor":"` + cursor + `"}`, `{"queue_name":"q","cursor":"next"}`} {
-		e.call("storage/items.list", foreign).invalid("cursor", "of this queue")
+		e.call("storage/items.list", foreign).invalid("cursor", "by this list")
 	}
 	e.call("storage/items.list", `{"queue_name":"q","pivot":"nonsense"}`).invalid("pivot", "not an item id")
 	e.call("storage/items.list", `{"queue_name":"q","partition":1}`).invalid("partition", "only partition 0")

@@ -74,3 +74,10 @@ func (b *broker) Await(ctx context.Context, _ queue.Namespace, id queue.ID, name
 	}
 	return b.await(ctx, id, name, wait)
 }
+
+func (b *broker) Attempts(_ context.Context, q queue.AttemptsQuery) (queue.AttemptsPage, error) {
+	if b.attempts == nil {
+		return queue.AttemptsPage{}, queue.ErrNotFound
+	}
+	return b.attempts(q)
+}

@@ -21,6 +21,8 @@ type Options struct {
 	// Lane tells what the push loop of a subscription does, and false if this
 	// process has none. Nil knows of none.
 	Lane func(ns queue.Namespace, name string) (LaneState, bool)
+	// Test is what subscriptions.test does. Nil refuses it: this process does not push.
+	Test TestFunc
 	// Access, if nil, is [OpenAccess]: nobody has keys.
 	Access Access
 	// Durable says whether what was produced survives a crash and power loss.
@@ -81,6 +83,7 @@ type Server struct {
 	broker  Broker
 	subs    Subscriptions
 	lane    func(queue.Namespace, string) (LaneState, bool)
+	test    TestFunc
 	access  Access
 	durable bool
 	dev     bool
@@ -94,11 +97,13 @@ type Server struct {
 	observer Observer
 	bodies   budget
 	answers  budget
-	// refused paces the refusals of overload, guessed those of too many wrong keys: whoever
+	// refused paces the refusals of overload, guessed those of too many wrong keys or receipts: whoever
 	// sends these must not hold up those.
 	refused, guessed refusalPace
-	origins          *http.CrossOriginProtection
-	router           chi.Router
+	// guesses counts the receipts of callers without a key that settled nothing.
+	guesses guesses
+	origins *http.CrossOriginProtection
+	router  chi.Router
 
 	// open says that callers have no keys.
 	open bool
@@ -113,10 +118,11 @@ type Server struct {
 // New returns a server.
 func New(o Options) *Server {
 	s := &Server{
-		broker: o.Broker, subs: o.Subscriptions, lane: o.Lane, access: o.Access,
+		broker: o.Broker, subs: o.Subscriptions, lane: o.Lane, test: o.Test, access: o.Access,
 		durable: o.Durable, dev: o.Dev, version: o.Version, ready: o.Ready, log: o.Logger,
 		limits:  o.Limits.withDefaults(),
 		metrics: o.Metrics, tracer: o.Tracer, observer: o.Observer,
+		guesses: newGuesses(),
 		origins: http.NewCrossOriginProtection(),
 		router:  chi.NewRouter(),
 	}
@@ -158,6 +164,9 @@ func (s *Server) routes() {
 	s.itemRoutes()
 	s.cancelRoutes()
 	s.subscriptionRoutes()
+	s.rotateRoutes()
+	s.trialRoutes()
+	s.attemptRoutes()
 	s.router.Post("/v1/produce/{queue}", s.exchange(rawProduce, (*exchange).produceRaw))
 	for _, name := range laterMethods {
 		s.router.Post("/v1/"+name, s.exchange(name, func(x *exchange) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	v1 "github.com/posthaste-io/posthaste/api/v1"
@@ -14,47 +15,66 @@ func (s *Server) settleRoutes() {
 	register(s, method[*v1.CompleteRequest, *v1.SettleReply]{
 		name: "queue.complete", bytes: s.limits.ItemCall,
 		noun: "queue", target: (*v1.CompleteRequest).GetQueueName, optional: true,
-		do: s.complete,
+		receipts: completeReceipts,
+		do:       s.complete,
 	})
 	register(s, method[*v1.RetryRequest, *v1.SettleReply]{
 		name: "queue.retry", bytes: s.limits.ItemCall,
 		noun: "queue", target: (*v1.RetryRequest).GetQueueName, optional: true,
-		do: s.retry,
+		receipts: retryReceipts,
+		do:       s.retry,
 	})
 	register(s, method[*v1.ReleaseRequest, *v1.SettleReply]{
 		name: "queue.release", bytes: s.limits.Call,
 		noun: "queue", target: (*v1.ReleaseRequest).GetQueueName, optional: true,
-		do: s.release,
+		receipts: receiptsField[*v1.ReleaseRequest],
+		do:       s.release,
 	})
 	register(s, method[*v1.BuryRequest, *v1.SettleReply]{
 		name: "queue.bury", bytes: s.limits.Call,
 		noun: "queue", target: (*v1.BuryRequest).GetQueueName, optional: true,
-		do: s.bury,
+		receipts: receiptsField[*v1.BuryRequest],
+		do:       s.bury,
 	})
 	register(s, method[*v1.ExtendRequest, *v1.SettleReply]{
 		name: "queue.extend", bytes: s.limits.Call,
 		noun: "queue", target: (*v1.ExtendRequest).GetQueueName, optional: true,
-		do: s.extend,
+		receipts: receiptsField[*v1.ExtendRequest],
+		do:       s.extend,
 	})
 }
 
+// completeReceipts returns the receipts of the list that has some.
+func completeReceipts(q *v1.CompleteRequest) receiptList {
+	switch {
+	case len(q.GetIds()) > 0:
+		return receiptList{field: "ids", texts: q.GetIds()}
+	case len(q.GetItems()) == 0:
+		return receiptList{field: "receipts", texts: q.GetReceipts()}
+	}
+	texts := make([]string, len(q.GetItems()))
+	for i, it := range q.GetItems() {
+		texts[i] = it.GetReceipt()
+	}
+	return receiptList{field: "items", sub: "receipt", texts: texts}
+}
+
+func retryReceipts(q *v1.RetryRequest) receiptList {
+	list := receiptList{field: "items", sub: "id", texts: make([]string, len(q.GetItems()))}
+	for i, it := range q.GetItems() {
+		list.texts[i] = it.GetId()
+	}
+	return list
+}
+
+// receiptsField is for requests that have them in a list alone.
+func receiptsField[Q interface{ GetReceipts() []string }](q Q) receiptList {
+	return receiptList{field: "receipts", texts: q.GetReceipts()}
+}
+
 func (s *Server) complete(ctx context.Context, c *call, q *v1.CompleteRequest) (*v1.SettleReply, error) {
-	var given int
-	list := receiptList{field: "receipts"}
-	if len(q.GetIds()) > 0 {
-		list, given = receiptList{field: "ids", texts: q.GetIds()}, given+1
-	}
-	if len(q.GetReceipts()) > 0 {
-		list, given = receiptList{field: "receipts", texts: q.GetReceipts()}, given+1
-	}
-	if len(q.GetItems()) > 0 {
-		texts := make([]string, len(q.GetItems()))
-		for i, it := range q.GetItems() {
-			texts[i] = it.GetReceipt()
-		}
-		list, given = receiptList{field: "items", sub: "receipt", texts: texts}, given+1
-	}
-	if given > 1 {
+	list := completeReceipts(q)
+	if len(q.GetIds())+len(q.GetReceipts())+len(q.GetItems()) > len(list.texts) {
 		return nil, queue.Invalid("receipts", "give receipts in one of ids, receipts and items")
 	}
 	entries, err := s.entries(list, queue.SettleEntry{Outcome: queue.Complete})
@@ -78,7 +98,7 @@ func (s *Server) release(ctx context.Context, c *call, q *v1.ReleaseRequest) (*v
 			return nil, err
 		}
 	}
-	return s.settle(ctx, c, q, receiptList{field: "receipts", texts: q.GetReceipts()}, each)
+	return s.settle(ctx, c, q, receiptsField(q), each)
 }
 
 func (s *Server) bury(ctx context.Context, c *call, q *v1.BuryRequest) (*v1.SettleReply, error) {
@@ -86,14 +106,11 @@ func (s *Server) bury(ctx context.Context, c *call, q *v1.BuryRequest) (*v1.Sett
 		return nil, err
 	}
 	each := queue.SettleEntry{Outcome: queue.Bury, Reason: q.GetReason()}
-	return s.settle(ctx, c, q, receiptList{field: "receipts", texts: q.GetReceipts()}, each)
+	return s.settle(ctx, c, q, receiptsField(q), each)
 }
 
 func (s *Server) retry(ctx context.Context, c *call, q *v1.RetryRequest) (*v1.SettleReply, error) {
-	list := receiptList{field: "items", sub: "id", texts: make([]string, len(q.GetItems()))}
-	for i, it := range q.GetItems() {
-		list.texts[i] = it.GetId()
-	}
+	list := retryReceipts(q)
 	entries, err := s.entries(list, queue.SettleEntry{Outcome: queue.Retry})
 	if err != nil {
 		return nil, err
@@ -157,9 +174,23 @@ func (s *Server) settle(ctx context.Context, c *call, q settleRequest, list rece
 }
 
 func (s *Server) settleEntries(ctx context.Context, c *call, q settleRequest, list receiptList, entries []queue.SettleEntry) (*v1.SettleReply, error) {
+	if c.stranger {
+		// What a receipt says beside its proof is for those who have a key: a stranger may
+		// have taken it off, to keep others from being told.
+		for i := range entries {
+			entries[i].Receipt.Notify, entries[i].Receipt.Pushed = true, true
+		}
+	}
 	c.items = len(entries)
+	name, there, err := s.place(ctx, c, q.GetQueueName(), entries[0].Receipt)
+	if err != nil {
+		return nil, err
+	}
+	if !there {
+		return nil, refused(nothingThere(len(entries)), list)
+	}
 	settled, err := s.broker.Settle(ctx, queue.SettleCall{
-		Namespace: c.namespace, Queue: q.GetQueueName(), Partition: partition(q), Entries: entries,
+		Namespace: c.namespace, Queue: name, Partition: partition(q), Entries: entries,
 	})
 	if stale, ok := errors.AsType[*queue.StaleError](err); ok {
 		return nil, refused(stale, list)
@@ -169,7 +200,7 @@ func (s *Server) settleEntries(ctx context.Context, c *call, q settleRequest, li
 	}
 	results := make([]*v1.Settled, len(settled))
 	for i, it := range settled {
-		results[i] = &v1.Settled{Status: "ok", Buried: it.Buried}
+		results[i] = &v1.Settled{Status: statusOK, Buried: it.Buried}
 		if o := entries[i].Outcome; !it.Buried && (o == queue.Retry || o == queue.Release) {
 			results[i].AvailableAt = stamp(it.AvailableAt)
 		}
@@ -185,7 +216,7 @@ func (s *Server) extend(ctx context.Context, c *call, q *v1.ExtendRequest) (*v1.
 	if err != nil {
 		return nil, err
 	}
-	list := receiptList{field: "receipts", texts: q.GetReceipts()}
+	list := receiptsField(q)
 	receipts, err := s.receipts(list)
 	if err != nil {
 		return nil, err
@@ -201,15 +232,21 @@ func (s *Server) extend(ctx context.Context, c *call, q *v1.ExtendRequest) (*v1.
 		}
 	}
 	c.items = len(entries)
-	extended, err := s.broker.Extend(ctx, c.namespace, q.GetQueueName(), entries)
+	name, there, err := s.place(ctx, c, q.GetQueueName(), receipts[0])
 	if err != nil {
 		return nil, err
+	}
+	extended := slices.Repeat([]queue.Extended{{Status: queue.Gone}}, len(entries))
+	if there {
+		if extended, err = s.broker.Extend(ctx, c.namespace, name, entries); err != nil {
+			return nil, err
+		}
 	}
 	results := make([]*v1.Settled, len(extended))
 	for i, it := range extended {
 		switch it.Status {
 		case queue.Applied:
-			results[i] = &v1.Settled{Status: "ok", LeaseDeadline: stamp(it.Deadline)}
+			results[i] = &v1.Settled{Status: statusOK, LeaseDeadline: stamp(it.Deadline)}
 		case queue.Gone:
 			results[i] = &v1.Settled{Status: wordOf(queue.ErrNotFound), Receipt: list.texts[i]}
 		default:
@@ -219,8 +256,20 @@ func (s *Server) extend(ctx context.Context, c *call, q *v1.ExtendRequest) (*v1.
 	return settleReply(results), nil
 }
 
+// statusOK is the word of a receipt that was good.
+const statusOK = "ok"
+
 func settleReply(results []*v1.Settled) *v1.SettleReply {
 	return &v1.SettleReply{Code: http.StatusOK, CodeText: "ok", Results: results}
+}
+
+// nothingThere is about n receipts of no item.
+func nothingThere(n int) *queue.StaleError {
+	stale := &queue.StaleError{Entries: make(map[int]error, n)}
+	for i := range n {
+		stale.Entries[i] = queue.ErrNotFound
+	}
+	return stale
 }
 
 // refused tells of every receipt of a refused call what is wrong with it, or that

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -40,6 +41,8 @@ type broker struct {
 	redrive     func(queue.RedriveCall) (queue.Redriven, error)
 	look        func(id queue.ID, name string) ([]queue.ItemState, error)
 	await       func(ctx context.Context, id queue.ID, name string, wait time.Duration) ([]queue.ItemState, error)
+	attempts    func(queue.AttemptsQuery) (queue.AttemptsPage, error)
+	queueName   func(queue.Number) (string, error)
 	drain       func()
 }
 
@@ -114,6 +117,9 @@ func (b *broker) DeleteQueue(_ context.Context, _ queue.Namespace, name string, 
 }
 
 func (b *broker) QueueName(_ context.Context, n queue.Number) (string, error) {
+	if b.queueName != nil {
+		return b.queueName(n)
+	}
 	if n != queue.NewNumber(queue.DefaultNamespace, 7) {
 		return "", queue.ErrNotFound
 	}
@@ -260,6 +266,7 @@ type subs struct {
 	kept    map[string]subscriptions.Subscription
 	created subscriptions.CreateParams
 	updated subscriptions.UpdateParams
+	rotated subscriptions.RotateParams
 	err     error
 }
 
@@ -273,7 +280,7 @@ func (s *subs) Create(_ context.Context, p subscriptions.CreateParams) (subscrip
 	}
 	sub := subscriptions.Subscription{
 		Namespace: p.Namespace, Name: p.Name, Queue: p.Queue, Retry: subscriptions.DefaultPolicy(),
-		Secrets: []subscriptions.Secret{secret}, Revision: 1,
+		Secrets: []subscriptions.SigningSecret{{Secret: secret}}, Revision: 1,
 	}
 	if p.URL != nil {
 		sub.URL = *p.URL
@@ -339,6 +346,17 @@ func (s *subs) Resume(_ context.Context, _ queue.Namespace, name string) (subscr
 
 func (s *subs) Enable(_ context.Context, _ queue.Namespace, name string) (subscriptions.Subscription, error) {
 	return s.change(name, func(sub *subscriptions.Subscription) { sub.Disabled = false })
+}
+
+func (s *subs) RotateSecret(_ context.Context, _ queue.Namespace, name string, p subscriptions.RotateParams) (subscriptions.Subscription, error) {
+	s.rotated = p
+	if p.Secret == "" {
+		p.Secret = "whsec_rotated"
+	}
+	sub, err := s.change(name, func(sub *subscriptions.Subscription) {
+		sub.Secrets = append([]subscriptions.SigningSecret{{Secret: p.Secret}}, sub.Secrets...)
+	})
+	return sub, errors.Join(err, s.err)
 }
 
 // accept produces everything.

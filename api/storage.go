@@ -35,7 +35,7 @@ func (s *Server) listItems(ctx context.Context, c *call, q *v1.ItemsListRequest,
 	if err := checkPartition(q.GetPartition()); err != nil {
 		return nil, err
 	}
-	if query.Cursor, err = openCursor(q.GetCursor(), query); err != nil {
+	if query.Cursor, err = openCursor(q.GetCursor(), cursorMark(query.Namespace, query.Queue)); err != nil {
 		return nil, err
 	}
 	if q.GetPivot() != "" && q.GetCursor() == "" {
@@ -53,29 +53,31 @@ func checkPartition(partition int32) error {
 	return nil
 }
 
-// Cursors are the store's, behind a mark of the queue that they were given out for:
-// on another one they would begin anywhere.
+// Cursors are the store's, behind a mark of the list that they were given out for: on
+// another one they would begin anywhere.
 
-func sealCursor(cursor string, query queue.ItemsQuery) string {
+func sealCursor(cursor, mark string) string {
 	if cursor == "" {
 		return ""
 	}
-	return cursorMark(query) + cursor
+	return mark + cursor
 }
 
-func openCursor(sealed string, query queue.ItemsQuery) (string, error) {
-	cursor, ours := strings.CutPrefix(sealed, cursorMark(query))
+func openCursor(sealed, mark string) (string, error) {
+	cursor, ours := strings.CutPrefix(sealed, mark)
 	if sealed != "" && !ours {
-		return "", queue.Invalid("cursor", "was not given out by a list of this queue")
+		return "", queue.Invalid("cursor", "was not given out by this list; send it with what the list was asked for, limit aside")
 	}
 	return cursor, nil
 }
 
-// cursorMark tells queues apart. It keeps nobody from making a cursor up, which the
-// store judges.
-func cursorMark(query queue.ItemsQuery) string {
+// cursorMark tells lists apart by what they were asked for. It keeps nobody from making
+// a cursor up, which the store judges.
+func cursorMark(asked ...any) string {
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%d/%s", query.Namespace, query.Queue) // a hash takes everything
+	for _, part := range asked {
+		fmt.Fprintf(h, "%v/", part) // a hash takes everything
+	}
 	return fmt.Sprintf("%08x.", h.Sum32())
 }
 
@@ -87,7 +89,7 @@ const (
 )
 
 func (s *Server) itemPages(ctx context.Context, c *call, query queue.ItemsQuery) (*v1.ItemsListReply, error) {
-	p := new(v1.ItemsListReply)
+	p, mark := new(v1.ItemsListReply), cursorMark(query.Namespace, query.Queue)
 	names := make(map[queue.Number]string)
 	for size, left := 0, query.Limit; ; {
 		query.Limit = min(left, listStep)
@@ -97,7 +99,7 @@ func (s *Server) itemPages(ctx context.Context, c *call, query queue.ItemsQuery)
 		}
 		for i := range page.Items {
 			it := &page.Items[i]
-			if err := c.hold(it); err != nil {
+			if err := c.hold(it.Size()); err != nil {
 				return nil, err
 			}
 			size += it.Size()
@@ -108,7 +110,7 @@ func (s *Server) itemPages(ctx context.Context, c *call, query queue.ItemsQuery)
 			p.Items = append(p.Items, m)
 		}
 		c.items = len(p.Items)
-		p.Cursor = sealCursor(page.Next, query)
+		p.Cursor = sealCursor(page.Next, mark)
 		left -= len(page.Items)
 		if page.Next == "" || left <= 0 || size > listBytes {
 			return p, nil
@@ -150,6 +152,7 @@ func storedItem(it *queue.Item, now time.Time) *v1.Item {
 		Reference: it.Reference, Encoding: it.Encoding, Kind: it.Kind,
 		Payload: it.Payload, Deliveries: it.Deliveries, Headers: it.Headers,
 		Recoveries: it.Recoveries, State: state.String(),
+		Target: shownTarget(it.Target), OnDone: it.OnDone,
 	}
 	switch state {
 	case queue.Leased, queue.Lapsed:

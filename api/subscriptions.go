@@ -10,11 +10,13 @@ import (
 )
 
 func (s *Server) subscriptionRoutes() {
-	drained := func(q *v1.Subscription) names { return ifNamed("queue_name", q.GetQueueName()) }
+	queues := func(q *v1.Subscription) names {
+		return append(ifNamed("queue_name", q.GetQueueName()), ifNamed("on_done", q.GetOnDone())...)
+	}
 	whole := func(name string, do func(context.Context, *call, *v1.Subscription) (*v1.Subscription, error)) {
 		register(s, method[*v1.Subscription, *v1.Subscription]{
 			name: "subscriptions." + name, bytes: s.limits.Call,
-			noun: "subscription", target: (*v1.Subscription).GetName, also: drained,
+			noun: "subscription", target: (*v1.Subscription).GetName, also: queues,
 			do: do,
 		})
 	}
@@ -65,7 +67,7 @@ func (s *Server) createSubscription(ctx context.Context, c *call, q *v1.Subscrip
 	if q.GetRevision() != "" {
 		return nil, queue.Invalid("revision", "is for updates; a new subscription has none")
 	}
-	if isMasked(q) {
+	if isMasked(&change) {
 		if err := unmask(&change, new(subscriptions.Subscription)); err != nil {
 			return nil, err
 		}
@@ -77,9 +79,7 @@ func (s *Server) createSubscription(ctx context.Context, c *call, q *v1.Subscrip
 	if err != nil {
 		return nil, err
 	}
-	answer := subscription(&sub)
-	answer.Secret = sub.Secrets[0].Reveal()
-	return answer, nil
+	return revealed(&sub), nil
 }
 
 func (s *Server) updateSubscription(ctx context.Context, c *call, q *v1.Subscription) (*v1.Subscription, error) {
@@ -92,7 +92,7 @@ func (s *Server) updateSubscription(ctx context.Context, c *call, q *v1.Subscrip
 		return nil, err
 	}
 	if q.GetSecret() != "" {
-		return nil, &queue.UnsupportedError{What: "changing secret", Field: "secret"}
+		return nil, queue.Invalid("secret", "is changed by subscriptions.rotate_secret")
 	}
 	if err := s.compare(ctx, c, q, &params); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (s *Server) updateSubscription(ctx context.Context, c *call, q *v1.Subscrip
 // name, would end a pause or begin one, and gives it the values that its masks stand
 // for. What info answered may be sent back.
 func (s *Server) compare(ctx context.Context, c *call, q *v1.Subscription, params *subscriptions.UpdateParams) error {
-	masked := isMasked(q)
+	masked := isMasked(&params.Change)
 	if q.GetQueueName() == "" && !q.GetPaused() && !masked {
 		return nil
 	}
@@ -129,46 +129,6 @@ func (s *Server) compare(ctx context.Context, c *call, q *v1.Subscription, param
 	return unmask(&params.Change, &sub)
 }
 
-// subscriptionChange takes the settings that were given.
-func subscriptionChange(q *v1.Subscription) (subscriptions.Change, error) {
-	change := subscriptions.Change{
-		URL: given(q.GetUrl()), Method: given(q.GetMethod()), Headers: q.GetHeaders(),
-	}
-	if n := q.GetMaxInFlight(); n != 0 {
-		change.MaxInFlight = given(int(n))
-	}
-	var err error
-	if change.Timeout, err = optionalDuration("timeout", q.GetTimeout(), 0, forever); err != nil {
-		return change, err
-	}
-	if q.GetRetry() != nil {
-		change.Retry, err = policyChange(q.GetRetry())
-	}
-	return change, err
-}
-
-func policyChange(q *v1.RetryPolicy) (change subscriptions.PolicyChange, err error) {
-	change = subscriptions.PolicyChange{
-		MaxAttempts: given(q.GetMaxAttempts()), Multiplier: given(q.GetMultiplier()), BuryOn: q.GetBuryOn(),
-	}
-	if q.Schedule != nil {
-		change.Schedule = make([]time.Duration, len(q.Schedule))
-	}
-	for i, text := range q.GetSchedule() {
-		if change.Schedule[i], err = parseDuration(entry("retry.schedule", i, ""), text, 0, forever); err != nil {
-			return change, err
-		}
-	}
-	if change.MinBackoff, err = optionalDuration("retry.min_backoff", q.GetMinBackoff(), 0, forever); err != nil {
-		return change, err
-	}
-	if change.MaxBackoff, err = optionalDuration("retry.max_backoff", q.GetMaxBackoff(), 0, forever); err != nil {
-		return change, err
-	}
-	change.GiveUpAfter, err = optionalDuration("retry.give_up_after", q.GetGiveUpAfter(), 0, forever)
-	return change, err
-}
-
 func (s *Server) subscriptionInfo(ctx context.Context, c *call, q *v1.SubscriptionRequest) (*v1.Subscription, error) {
 	sub, err := s.subs.Get(ctx, c.namespace, q.GetName())
 	if err != nil {
@@ -179,11 +139,7 @@ func (s *Server) subscriptionInfo(ctx context.Context, c *call, q *v1.Subscripti
 	if !ok {
 		return answer, nil
 	}
-	answer.Lane = &v1.Lane{
-		Window: count(state.Window), InFlight: count(state.InFlight),
-		Breaker: state.Breaker, BreakerUntil: stamp(state.BreakerUntil), PausedUntil: stamp(state.PausedUntil),
-		LastError: state.LastError, LastErrorAt: stamp(state.LastErrorAt),
-	}
+	answer.Lane = shownLane(&state)
 	lag, err := s.lag(ctx, c.namespace, sub.Queue)
 	if err != nil {
 		return nil, err
@@ -233,28 +189,4 @@ func (s *Server) listSubscriptions(ctx context.Context, c *call, q *v1.Subscript
 		p.Items = append(p.Items, subscription(&found[i]))
 	}
 	return p, nil
-}
-
-// subscription shows everything but the secret, and masks what may be one.
-func subscription(s *subscriptions.Subscription) *v1.Subscription {
-	m := &v1.Subscription{
-		Name: s.Name, QueueName: s.Queue, Url: maskedURL(s.URL), Method: s.Method, Headers: maskedHeaders(s.Headers),
-		Timeout: formatDuration(s.Timeout), MaxInFlight: count(s.MaxInFlight),
-		Paused: s.Paused, State: s.State().String(), Reason: s.Reason, DisabledAt: stamp(s.DisabledAt),
-		CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt), Revision: formatRevision(s.Revision),
-		Retry: &v1.RetryPolicy{
-			MaxAttempts: s.Retry.MaxAttempts, BuryOn: s.Retry.BuryOn,
-			GiveUpAfter: formatDuration(s.Retry.GiveUpAfter),
-		},
-	}
-	if len(s.Retry.Schedule) > 0 {
-		for _, wait := range s.Retry.Schedule {
-			m.Retry.Schedule = append(m.Retry.Schedule, formatDuration(wait))
-		}
-		return m
-	}
-	m.Retry.MinBackoff = formatDuration(s.Retry.MinBackoff)
-	m.Retry.MaxBackoff = formatDuration(s.Retry.MaxBackoff)
-	m.Retry.Multiplier = s.Retry.Multiplier
-	return m
 }

@@ -24,10 +24,18 @@ func TestWhy_IsTheOneReasonThatWouldHaveToGoFirst(t *testing.T) {
 
 		active   = &subscriptions.Subscription{Name: "s"}
 		paused   = &subscriptions.Subscription{Name: "s", Paused: true}
-		disabled = &subscriptions.Subscription{Name: "s", Paused: true, Disabled: true, Reason: "status 410"}
+		disabled = &subscriptions.Subscription{Name: "s", Paused: true, Disabled: true, Reason: "status 410", DisabledAt: time.Unix(1_900_000_000, 0)}
 
 		free = &api.LaneState{Window: 2, InFlight: 1, Breaker: "closed"}
 		full = &api.LaneState{Window: 2, InFlight: 2, Breaker: "closed"}
+
+		// Of items that bring their own target.
+		open   = &subscriptions.Subscription{Name: "s", AllowTarget: true, Rate: subscriptions.Rate{Count: 10, Period: time.Minute}}
+		own    = queue.Item{Key: queue.Key{ID: queue.NewID()}, AvailableAt: past, Content: queue.Content{Target: &queue.Target{URL: "https://A.example:8443/x"}}}
+		ofHost = func(h api.HostState) *api.LaneState {
+			h.Host = "a.example:8443"
+			return &api.LaneState{Window: 2, InFlight: 2, Breaker: "open", Hosts: []api.HostState{{Host: "b.example", Window: 1, InFlight: 1}, h}}
+		}
 	)
 	with := func(it queue.Item, change func(*queue.Item)) queue.Item {
 		change(&it)
@@ -58,9 +66,23 @@ func TestWhy_IsTheOneReasonThatWouldHaveToGoFirst(t *testing.T) {
 		"window full":                            {item: ready, sub: active, lane: full, state: "ready", why: "window_full", says: "max_in_flight"},
 		"endpoint asked to wait, window full":    {item: ready, sub: active, lane: &api.LaneState{Window: 2, InFlight: 2, PausedUntil: later}, state: "ready", why: "rate_limited", next: nextAt, says: "asked to wait"},
 		"breaker open, endpoint asked to wait":   {item: ready, sub: active, lane: &api.LaneState{Window: 2, Breaker: "open", BreakerUntil: later, PausedUntil: now.Add(time.Hour)}, state: "ready", why: "breaker_open", next: nextAt, says: "probes it at next_at"},
+		"rate has no room":                       {item: ready, sub: open, lane: &api.LaneState{Window: 2, RateUntil: later}, state: "ready", why: "rate_limited", next: nextAt, says: "no more than 10 requests in 60s; the next one starts at next_at"},
+		"window full, rate has no room":          {item: ready, sub: active, lane: &api.LaneState{Window: 2, InFlight: 2, RateUntil: later}, state: "ready", why: "window_full", says: "2 requests run to the endpoint"},
+		"endpoint keeps as many as it may":       {item: ready, sub: active, lane: &api.LaneState{Window: 2, InFlight: 1, Deferred: 9, MaxDeferred: 10}, state: "ready", why: "window_full", says: "keeps 9 items to finish later, and with those on their way it may keep 10"},
+		"endpoint may keep one more":             {item: ready, sub: active, lane: &api.LaneState{Window: 2, InFlight: 1, Deferred: 8, MaxDeferred: 10}, state: "ready", why: "waiting", says: "turn"},
+		"endpoint kept some once":                {item: ready, sub: active, lane: &api.LaneState{Window: 2, InFlight: 1, Deferred: 8}, state: "ready", why: "waiting", says: "turn"},
+		"own target, its host fails":             {item: own, sub: open, lane: ofHost(api.HostState{Window: 2, Breaker: "open", BreakerUntil: later}), state: "ready", why: "breaker_open", next: nextAt, says: "host a.example:8443 fails"},
+		"own target, its host asked to wait":     {item: own, sub: open, lane: ofHost(api.HostState{Window: 2, PausedUntil: later}), state: "ready", why: "rate_limited", next: nextAt, says: "host a.example:8443 asked to wait"},
+		"own target, its host is full":           {item: own, sub: open, lane: ofHost(api.HostState{Window: 2, InFlight: 2}), state: "ready", why: "window_full", says: "2 requests run to host a.example:8443"},
+		"own target, rate of its host":           {item: own, sub: open, lane: ofHost(api.HostState{Window: 2, RateUntil: later}), state: "ready", why: "rate_limited", next: nextAt, says: "host a.example:8443 gets no more than 10 requests in 60s"},
+		"own target, others are held up":         {item: own, sub: open, lane: &api.LaneState{Window: 2, InFlight: 2, Breaker: "open", Hosts: []api.HostState{{Host: "b.example", Breaker: "open"}}}, state: "ready", why: "waiting", says: "turn"},
+		"own target, sub disabled":               {item: own, sub: disabled, lane: ofHost(api.HostState{Breaker: "open"}), state: "ready", why: "subscription_disabled", says: "subscriptions.enable"},
+		"own target, turned away by its host":    {item: with(own, func(it *queue.Item) { it.AvailableAt, it.Deliveries = later, 1 }), sub: open, lane: ofHost(api.HostState{Window: 2, InFlight: 2}), state: "retrying", why: "window_full", next: nextAt, says: "host a.example:8443"},
+		"own target, turned away, host is free":  {item: with(own, func(it *queue.Item) { it.AvailableAt, it.Deliveries = later, 1 }), sub: open, lane: ofHost(api.HostState{Window: 2}), state: "retrying", why: "retrying", next: nextAt, says: "given back"},
+		"own target, failed, its host is full":   {item: with(own, func(it *queue.Item) { it.AvailableAt, it.Deliveries, it.Last.Status = later, 1, 503 }), sub: open, lane: ofHost(api.HostState{Window: 2, InFlight: 2}), state: "retrying", why: "retrying", next: nextAt, says: "status 503"},
 		"breaker half-open":                      {item: ready, sub: active, lane: &api.LaneState{Window: 2, InFlight: 1, Breaker: "half-open"}, state: "ready", why: "breaker_open", says: "probed now"},
 		"subscription paused, breaker open":      {item: ready, sub: paused, lane: &api.LaneState{Window: 2, Breaker: "open"}, state: "ready", why: "subscription_paused", says: "subscriptions.resume"},
-		"subscription disabled and paused":       {item: ready, sub: disabled, state: "ready", why: "subscription_disabled", says: "(status 410); subscriptions.enable"},
+		"subscription disabled and paused":       {item: ready, sub: disabled, state: "ready", why: "subscription_disabled", says: "disabled since 2030-03-17T17:46:40Z (status 410); subscriptions.enable"},
 		"queue paused, subscription disabled":    {item: ready, paused: queue.PausedLease, sub: disabled, state: "ready", why: "queue_paused", says: "queues.resume"},
 		"queue paused whole":                     {item: ready, paused: queue.PausedBoth, leases: 1, state: "ready", why: "queue_paused", says: "queues.resume"},
 		"queue paused for producers":             {item: ready, paused: queue.PausedProduce, leases: 1, state: "ready", why: "waiting", says: "turn"},
@@ -96,9 +118,17 @@ func TestWhy_IsTheOneReasonThatWouldHaveToGoFirst(t *testing.T) {
 				e.subs.kept["s"] = sub
 			}
 			e.broker.look = func(queue.ID, string) ([]queue.ItemState, error) {
+				bare := c.item
+				bare.Content = queue.Content{} // as looks answer it
 				return []queue.ItemState{{
-					Queue: queue.Settings{Name: "orders", Paused: c.paused}, Item: c.item, Now: now, Ending: c.ending,
+					Queue: queue.Settings{Name: "orders", Paused: c.paused}, Item: bare, Now: now, Ending: c.ending,
 				}}, nil
+			}
+			e.broker.items = func(q queue.ItemsQuery) (queue.ListPage, error) {
+				if q.From != c.item.ID || q.Queue != "orders" || q.Limit != 1 {
+					t.Errorf("read %+v, want the item alone", q)
+				}
+				return queue.ListPage{Items: []queue.Item{c.item}}, nil
 			}
 			e.broker.stats = func(string) (queue.QueueStats, error) { return queue.QueueStats{LeaseWaiting: c.leases}, nil }
 			a := e.call("items.info", `{"item_id":"`+queue.NewID().String()+`"}`)

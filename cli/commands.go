@@ -18,6 +18,8 @@ type Commands struct {
 	Bury          buryCommand           `cmd:"" group:"items" help:"Move leased items to the dead-letter queue: all of them, or none."`
 	Extend        extendCommand         `cmd:"" group:"items" help:"Get more time for leased items, each by itself."`
 	Items         itemsCommands         `cmd:"" group:"items" help:"Look at items, wait for their end, or cancel them."`
+	Attempts      attemptsCommands      `cmd:"" group:"items" help:"Read the log of attempts."`
+	Tail          tailCommand           `cmd:"" group:"items" help:"Follow the log of attempts: each push and what came of it, until it is interrupted."`
 	Redrive       redriveCommand        `cmd:"" group:"items" help:"Move buried items back, with fresh attempts."`
 	Queues        queuesCommands        `cmd:"" group:"queues" help:"Make, change, pause, count and clear queues."`
 	Subscriptions subscriptionsCommands `cmd:"" group:"queues" help:"Make, change and pause the endpoints that queues are pushed to."`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,6 +121,8 @@ func TestCommands_RefuseWhatMakesNoSense(t *testing.T) {
 		{"items", "list", "q", "--limit=-1"},
 		{"redrive", "q", "--limit=-1"},
 		{"top", "--every", "1ms"},
+		{"tail", "--every", "1ms"},
+		{"attempts", "list", "--limit=-1"},
 		{"subscriptions", "update", "s"},
 		{"queues", "list", "--url", "localhost:2319"},
 		{"queues", "list", "--key-file", "no/such/file"},
@@ -167,6 +171,40 @@ func TestSettle_ByReceiptAndByPipe(t *testing.T) {
 	again := s.object("lease", "orders")["receipt"].(string)
 	if got := s.object("bury", again, "--reason", "broken"); got["status"] != "ok" {
 		t.Errorf("bury: got %v", got)
+	}
+}
+
+func TestSettle_AReceiptThatCameByAPushNeedsNoKey(t *testing.T) {
+	key, err := apikeys.New("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newShell(t, inproc.Options{Access: api.NewKeyAccess(key.Record()), Pushes: true})
+	receipts := make(chan string, 9)
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("posthaste-lease", "keep")
+		w.WriteHeader(http.StatusAccepted)
+		receipts <- r.Header.Get("posthaste-receipt")
+	}))
+	defer endpoint.Close()
+	t.Setenv("POSTHASTE_KEY", key.Reveal())
+	s.ok("queues", "create", "orders", "--keep-ended", "1h")
+	s.ok("subscriptions", "create", "slow", "orders", endpoint.URL, "--defer")
+	id := strings.TrimSpace(s.ok("produce", "orders", "x"))
+	receipt := <-receipts
+
+	t.Setenv("POSTHASTE_KEY", "")
+	if r := s.run("", "queues", "list"); r.status != exitFailed || !strings.Contains(r.err.Error(), "unauthenticated") {
+		t.Fatalf("without a key: got %+v, want a server that wants one", r)
+	}
+	s.ok("extend", receipt, "--lease-timeout", "1h")
+	s.ok("complete", receipt, "--result", "fine")
+	if r := s.run("", "complete", receipt); r.status != exitFailed {
+		t.Errorf("the same again: got %+v", r)
+	}
+	t.Setenv("POSTHASTE_KEY", key.Reveal())
+	if got := s.ok("items", "wait", id); !strings.Contains(got, "state\tcompleted\n") || !strings.Contains(got, "result\tfine\n") {
+		t.Errorf("got\n%s", got)
 	}
 }
 
@@ -307,7 +345,7 @@ func TestSubscriptions_AreMadeChangedAndPaused(t *testing.T) {
 	if got := s.object("subscriptions", "update", "shop", "--timeout", "5s"); got["timeout"] != "5s" || got["max_in_flight"] != 3.0 || got["secret"] != nil {
 		t.Errorf("updated: got %v", got)
 	}
-	if got := s.ok("subscriptions", "info", "shop"); !strings.Contains(got, "retry\t12 attempts; after 1s, 1m; given up after 7d; buried at once on 400 422\n") ||
+	if got := s.ok("subscriptions", "info", "shop"); !strings.Contains(got, "retry\t12 attempts; after 1s, 1m; given up after 7d; buried at once on 400 422; disabled after 5d of failures\n") ||
 		!strings.Contains(got, "header\tAccept: text/plain\nheader\tX-Token: [redacted]\n") {
 		t.Errorf("info: got\n%s", got)
 	}

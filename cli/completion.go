@@ -146,7 +146,7 @@ func (p *place) take(flag, value string) {
 // namesOf says which names of the server's an argument or a flag takes.
 func namesOf(name string) string {
 	switch name {
-	case "queue", "to", "from", "dead-queue":
+	case "queue", "to", "from", "dead-queue", "on-done":
 		return "queue"
 	case "subscription":
 		return "subscription"
@@ -183,8 +183,12 @@ func (p *place) candidates(word string) []string {
 	if strings.HasPrefix(word, "-") {
 		for n := p.node; n != nil; n = n.Parent {
 			for _, flag := range n.Flags {
-				if !flag.Hidden {
-					out = append(out, "--"+flag.Name)
+				if flag.Hidden {
+					continue
+				}
+				out = append(out, "--"+flag.Name)
+				if flag.Tag.Negatable != "" {
+					out = append(out, "--no-"+flag.Name)
 				}
 			}
 		}

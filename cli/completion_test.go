@@ -36,6 +36,11 @@ func TestCompletion_KnowsCommandsFlagsAndNames(t *testing.T) {
 		{"items cancel --queue o", []string{"orders"}},
 		{"queues info --url http://127.0.0.1:1 ", nil},
 		{"produce -k kind o", []string{"orders"}},
+		{"produce --on-done b", []string{"bills"}},
+		{"tail --subscription ", []string{"shop"}},
+		{"attempts list --type ", []string{"attempt", "ending", "lapse", "outcome"}},
+		{"subscriptions rotate ", []string{"shop"}},
+		{"subscriptions update shop --no-de", []string{"--no-defer"}},
 		{"__comp", nil},
 	}
 	for _, tt := range tests {

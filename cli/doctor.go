@@ -213,7 +213,9 @@ func adviceOf(i client.ItemInfo) string {
 		return "posthaste subscriptions resume " + i.Subscription
 	case "subscription_disabled":
 		return "posthaste subscriptions enable " + i.Subscription
-	case "breaker_open", "rate_limited":
+	case "rate_limited":
+		return "posthaste subscriptions info " + i.Subscription + " shows its rate and what the endpoint asked for; posthaste subscriptions update --rate raises it"
+	case "breaker_open":
 		return "posthaste subscriptions info " + i.Subscription + " shows the endpoint's last error"
 	case "window_full":
 		return "the endpoint is slow; posthaste subscriptions update " + i.Subscription + " --max-in-flight lets more requests run"
@@ -270,6 +272,11 @@ func judgeSubscriptions(subs []client.Subscription, queues []counted, now time.T
 				s.Name, waiting, s.Lane.LastError), "see to the endpoint at " + hostOf(s.URL)})
 		case s.Lane != nil && s.Lane.PausedUntil.After(now):
 			all = append(all, finding{"subscription", isWarning, fmt.Sprintf("%s: the endpoint asked to wait until %s%s", s.Name, when(s.Lane.PausedUntil, now), waiting), ""})
+		case !s.FailingSince.IsZero():
+			all = append(all, finding{
+				"subscription", isWarning, fmt.Sprintf("%s: nothing but failures for %s%s", s.Name, shortSpan(now.Sub(s.FailingSince)), waiting),
+				"posthaste attempts list --subscription " + s.Name + " shows them",
+			})
 		}
 	}
 	if len(all) == 0 {

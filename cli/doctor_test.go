@@ -157,6 +157,7 @@ func TestJudgeSubscriptions_Levels(t *testing.T) {
 		{client.Subscription{Name: "b", State: "paused"}, isWarning, "b is paused"},
 		{client.Subscription{Name: "c", State: "active", URL: "https://c.example/canary?t=canary", Lane: &client.Lane{Breaker: "open", LastError: "refused"}}, isWarning, "breaker is open"},
 		{client.Subscription{Name: "d", State: "active", Lane: &client.Lane{Breaker: "closed", PausedUntil: now.Add(time.Hour)}}, isWarning, "asked to wait"},
+		{client.Subscription{Name: "f", State: "active", FailingSince: now.Add(-time.Hour)}, isWarning, "nothing but failures for 1h"},
 		{client.Subscription{Name: "e", State: "active", Lane: &client.Lane{Breaker: "closed"}}, isOK, "none is paused"},
 	} {
 		got := judgeSubscriptions([]client.Subscription{tt.sub}, queues, now)

@@ -39,6 +39,14 @@ type lineItem struct {
 	Headers        map[string]string `json:"headers"`
 	MaxAttempts    int               `json:"max_attempts"`
 	ExpireTimeout  wireSpan          `json:"expire_timeout"`
+	Target         *lineTarget       `json:"target"`
+	OnDone         string            `json:"on_done"`
+}
+
+type lineTarget struct {
+	URL     string   `json:"url"`
+	Method  string   `json:"method"`
+	Timeout wireSpan `json:"timeout"`
 }
 
 // wireSpan is a duration written as Go does: 1m30s.
@@ -80,6 +88,10 @@ func parseLine(text []byte) (client.Item, error) {
 	it := client.Item{
 		Kind: l.Kind, Encoding: l.Encoding, Reference: l.Reference, EnqueueAt: l.EnqueueAt, Delay: time.Duration(l.Delay),
 		IdempotencyKey: l.IdempotencyKey, Headers: l.Headers, MaxAttempts: l.MaxAttempts, ExpireTimeout: time.Duration(l.ExpireTimeout),
+		OnDone: l.OnDone,
+	}
+	if t := l.Target; t != nil {
+		it.Target = &client.Target{URL: t.URL, Method: t.Method, Timeout: time.Duration(t.Timeout)}
 	}
 	if l.Bytes != nil {
 		it.Payload = l.Bytes

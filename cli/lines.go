@@ -49,7 +49,7 @@ type producer struct {
 }
 
 func (f *produceCommand) produceLines(ctx context.Context, c *console) error {
-	in, size, err := f.input(c)
+	in, size, err := openInput(c, f.File)
 	if err != nil {
 		return err
 	}

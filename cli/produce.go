@@ -39,17 +39,46 @@ type itemFlags struct {
 	Key         string            `placeholder:"KEY" help:"Idempotency key: a second item with it is none, for 24 hours."`
 	MaxAttempts int               `placeholder:"N" help:"How often it may fail; --max-attempts=-1 is no limit. Default is the queue's or the subscription's."`
 	Expire      time.Duration     `placeholder:"DURATION" help:"How long it has, from when it is due, until it goes to the dead-letter queue. Default is the queue's."`
+	OnDone      string            `placeholder:"QUEUE" help:"Tell this queue how the item ends. Default is the subscription's."`
+
+	targetFlags
+}
+
+// targetFlags are an item's own endpoint.
+type targetFlags struct {
+	TargetURL     string        `name:"target-url" placeholder:"URL" help:"Send it there, on a queue whose subscription has --allow-target."`
+	TargetMethod  string        `enum:",POST,PUT,PATCH,DELETE,GET" default:"" placeholder:"METHOD" help:"POST, PUT, PATCH, DELETE or GET. Default POST."`
+	TargetTimeout time.Duration `placeholder:"DURATION" help:"Bounds one attempt, 1s to 30m. Default is the subscription's."`
+}
+
+func (f *targetFlags) target() *client.Target {
+	if *f == (targetFlags{}) {
+		return nil
+	}
+	return &client.Target{URL: f.TargetURL, Method: f.TargetMethod, Timeout: f.TargetTimeout}
+}
+
+// check refuses half a target.
+func (f *targetFlags) check() error {
+	switch {
+	case f.TargetURL == "" && *f != (targetFlags{}):
+		return usagef("--target-method and --target-timeout go with --target-url")
+	case f.TargetTimeout < 0:
+		return usagef("--target-timeout: want a duration that is not negative")
+	}
+	return nil
 }
 
 func (f *itemFlags) given() bool {
 	return f.Kind != "" || f.Encoding != "" || f.Reference != "" || len(f.Header) > 0 || f.Delay != 0 || !f.At.IsZero() ||
-		f.Key != "" || f.MaxAttempts != 0 || f.Expire != 0
+		f.Key != "" || f.MaxAttempts != 0 || f.Expire != 0 || f.OnDone != "" || f.targetFlags != (targetFlags{})
 }
 
 func (f *itemFlags) item(payload []byte) client.Item {
 	it := client.Item{
 		Kind: f.Kind, Encoding: f.Encoding, Reference: f.Reference, Payload: payload, Headers: f.Header, Delay: f.Delay,
 		EnqueueAt: f.At, IdempotencyKey: f.Key, MaxAttempts: f.MaxAttempts, ExpireTimeout: f.Expire,
+		OnDone: f.OnDone, Target: f.target(),
 	}
 	if it.Encoding == "" {
 		it.Encoding = encodingOf(payload)
@@ -88,6 +117,9 @@ func (f *produceCommand) run(ctx context.Context, c *console) error {
 	case f.Lines:
 		return f.produceLines(ctx, c)
 	}
+	if err := f.check(); err != nil {
+		return err
+	}
 	payload, err := f.payload(ctx, c)
 	if err != nil {
 		return err
@@ -115,7 +147,12 @@ func (f *produceCommand) payload(ctx context.Context, c *console) ([]byte, error
 	if f.Payload != nil {
 		return []byte(*f.Payload), nil
 	}
-	in, _, err := f.input(c)
+	return readPayload(ctx, c, f.File)
+}
+
+// readPayload reads one payload from a file, or standard input without one.
+func readPayload(ctx context.Context, c *console, file string) ([]byte, error) {
+	in, _, err := openInput(c, file)
 	if err != nil {
 		return nil, err
 	}
@@ -134,15 +171,15 @@ func (f *produceCommand) payload(ctx context.Context, c *console) ([]byte, error
 	return payload, nil
 }
 
-// input opens the file or standard input, and tells its size or -1.
-func (f *produceCommand) input(c *console) (io.ReadCloser, int64, error) {
-	if f.File == "" {
+// openInput opens the file or standard input, and tells its size or -1.
+func openInput(c *console, name string) (io.ReadCloser, int64, error) {
+	if name == "" {
 		if _, waits := terminal(c.in); waits {
 			c.note("reading from the terminal; end with Ctrl-D")
 		}
 		return io.NopCloser(c.in), -1, nil
 	}
-	file, err := os.Open(f.File)
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, 0, usagef("--file: %w", err)
 	}

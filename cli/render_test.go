@@ -117,6 +117,11 @@ func TestTop_ShowsQueuesRatesAndLanes(t *testing.T) {
 		subscriptions: []client.Subscription{
 			{Name: "shop", Queue: "orders", State: "active", Lane: &client.Lane{
 				Window: 32, InFlight: 4, Breaker: "open", Lag: 3 * time.Second, LastError: "status: 503\x1b", LastErrorAt: at.Add(-time.Minute),
+				BreakerUntil: at.Add(20 * time.Second), RateUntil: at.Add(time.Second), Deferred: 7,
+				Hosts: []client.HostLane{
+					{Host: "a.example:443", Window: 8, InFlight: 8, Breaker: "closed", PausedUntil: at.Add(time.Minute)},
+					{Host: "b.example\x1b", Window: 1, Breaker: "half-open", LastError: "refused", LastErrorAt: at.Add(-time.Second)},
+				},
 			}},
 			{Name: "zoo", Queue: "new", State: "disabled", Reason: "410 Gone"},
 		},
@@ -127,9 +132,11 @@ func TestTop_ShowsQueuesRatesAndLanes(t *testing.T) {
 new         0          0       0        0      0                                         lease
 orders     30        20+      10        3     60     1m30s          2      -35      -20
 
-SUBSCRIPTION  QUEUE   STATE     PUSHING  WINDOW  BREAKER  LAG  LAST ERROR
-shop          orders  active          4      32  open      3s  1m ago: status: 503\u001b
-zoo           new     disabled                                 410 Gone
+SUBSCRIPTION       QUEUE   STATE     PUSHING  WINDOW  BREAKER    WAITS      DEFERRED  LAG  LAST ERROR
+shop               orders  active          4      32  open       probe 20s         7   3s  1m ago: status: 503\u001b
+  a.example:443                            8       8  closed     asked 1m
+  b.example\u001b                          0       1  half-open                            1s ago: refused
+zoo                new     disabled                                                        410 Gone
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

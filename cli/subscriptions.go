@@ -1,12 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"os"
-	"strconv"
-	"strings"
+	"reflect"
 	"time"
 
 	"github.com/posthaste-io/posthaste/api/client"
@@ -22,6 +20,8 @@ type subscriptionsCommands struct {
 	Pause  subscriptionsPauseCommand  `cmd:"" help:"Stop pushes; those that run go on."`
 	Resume subscriptionsResumeCommand `cmd:"" help:"End a pause."`
 	Enable subscriptionsEnableCommand `cmd:"" help:"Push again to an endpoint that was disabled, as by a 410."`
+	Test   subscriptionsTestCommand   `cmd:"" help:"Send a sample to the endpoint and tell what came of it; nothing is queued. Exit status 0: it was taken; 1: it was not."`
+	Rotate subscriptionsRotateCommand `cmd:"" help:"Sign pushes with a new secret, which is shown once. The one before signs as well for a while, so that receivers can change theirs in peace."`
 }
 
 type subscriptionsListCommand struct{ connection }
@@ -92,128 +92,11 @@ func (f *connection) subscription(ctx context.Context, c *console, do func(cl *c
 	})
 }
 
-func subscriptionRecord(s client.Subscription, now time.Time) *record {
-	r := new(record)
-	r.paint("subscription", s.Name, bold)
-	r.set("queue", s.Queue)
-	r.set("url", s.Method+" "+s.URL)
-	for name, value := range sorted(s.Headers) {
-		r.set("header", name+": "+value)
-	}
-	r.paint("state", s.State, stateCell(s.State).colour)
-	r.paint("reason", s.Reason, red)
-	r.set("disabled", when(s.DisabledAt, now))
-	r.paint("secret", s.Secret, bold)
-	r.set("timeout", spanText(s.Timeout))
-	r.set("max in flight", strconv.Itoa(s.MaxInFlight))
-	r.set("retry", retryText(s.Retry))
-	if l := s.Lane; l != nil {
-		r.set("pushing", fmt.Sprintf("%d of %d", l.InFlight, l.Window))
-		r.paint("breaker", l.Breaker, breakerColour(l.Breaker))
-		r.set("breaker until", when(l.BreakerUntil, now))
-		r.set("waits until", when(l.PausedUntil, now))
-		r.set("lag", shortSpan(l.Lag))
-		r.paint("last error", l.LastError, red)
-		r.set("last error at", when(l.LastErrorAt, now))
-	}
-	r.set("created", when(s.CreatedAt, now))
-	r.set("updated", when(s.UpdatedAt, now))
-	r.set("revision", s.Revision)
-	return r
-}
-
-func breakerColour(state string) colour {
-	if state == "open" {
-		return red
-	}
-	return plain
-}
-
-// retryText says a policy in words.
-func retryText(p client.RetryPolicy) string {
-	parts := []string{limit(p.MaxAttempts) + " attempts"}
-	if p.MaxAttempts == -1 {
-		parts[0] = "any number of attempts"
-	}
-	if len(p.Schedule) > 0 {
-		waits := make([]string, len(p.Schedule))
-		for i, wait := range p.Schedule {
-			waits[i] = shortSpan(wait)
-		}
-		parts = append(parts, "after "+strings.Join(waits, ", "))
-	} else if p.MinBackoff > 0 {
-		parts = append(parts, fmt.Sprintf("after %s, times %v, up to %s", shortSpan(p.MinBackoff), p.Multiplier, shortSpan(p.MaxBackoff)))
-	}
-	if p.GiveUpAfter != nil && *p.GiveUpAfter > 0 {
-		parts = append(parts, "given up after "+shortSpan(*p.GiveUpAfter))
-	}
-	if len(p.BuryOn) > 0 {
-		parts = append(parts, "buried at once on "+strings.Trim(fmt.Sprint(p.BuryOn), "[]"))
-	}
-	return strings.Join(parts, "; ")
-}
-
-// endpointFlags are what create and update have in common.
-type endpointFlags struct {
-	Method      string            `placeholder:"POST" help:"POST, PUT or PATCH."`
-	Header      map[string]string `short:"H" sep:"none" mapsep:"none" placeholder:"NAME=VALUE" help:"Sent with each push. May be repeated; an update replaces all of them."`
-	HeaderFile  string            `placeholder:"FILE" help:"File with more of them, a line each, NAME: VALUE, for those that nobody should read from a command line."`
-	Timeout     time.Duration     `placeholder:"DURATION" help:"Bounds one attempt, 1s to 30m. Default 30s."`
-	MaxInFlight int               `placeholder:"N" help:"How many requests run at one time. Default 32."`
-	MaxAttempts int               `placeholder:"N" help:"How often an item is tried; --max-attempts=-1 is no limit. Default 12."`
-	Schedule    []time.Duration   `placeholder:"DURATION,…" help:"The wait before each retry; the last one repeats. Instead of a wait that grows."`
-	MinBackoff  time.Duration     `placeholder:"DURATION" help:"The first wait. Default 5s."`
-	MaxBackoff  time.Duration     `placeholder:"DURATION" help:"The longest wait. Default 12h."`
-	Multiplier  float64           `placeholder:"N" help:"By how much the wait grows. Default 3."`
-	GiveUpAfter *time.Duration    `placeholder:"DURATION" help:"Bury an item that fails when it is older; 0s is never. Default 168h."`
-	BuryOn      []int             `placeholder:"STATUS,…" help:"HTTP statuses that bury an item at once."`
-}
-
-// headers are those of the flags and of the file.
-func (f *endpointFlags) headers() (map[string]string, error) {
-	if f.HeaderFile == "" {
-		return f.Header, nil
-	}
-	text, err := os.ReadFile(f.HeaderFile)
-	if err != nil {
-		return nil, usagef("--header-file: %w", err)
-	}
-	all := maps.Clone(f.Header)
-	if all == nil {
-		all = map[string]string{}
-	}
-	number := 0
-	for line := range strings.Lines(string(text)) {
-		number++
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(line, ":")
-		if !ok {
-			return nil, usagef("--header-file: line %d: want NAME: VALUE", number) // not shown: it may be a secret
-		}
-		all[strings.TrimSpace(name)] = strings.TrimSpace(value)
-	}
-	return all, nil
-}
-
-func (f *endpointFlags) retry() client.RetryPolicy {
-	return client.RetryPolicy{
-		MaxAttempts: f.MaxAttempts, Schedule: f.Schedule, MinBackoff: f.MinBackoff, MaxBackoff: f.MaxBackoff,
-		Multiplier: f.Multiplier, GiveUpAfter: f.GiveUpAfter, BuryOn: f.BuryOn,
-	}
-}
-
-func (f *endpointFlags) givesRetry() bool {
-	return f.MaxAttempts != 0 || len(f.Schedule) > 0 || f.MinBackoff != 0 || f.MaxBackoff != 0 || f.Multiplier != 0 ||
-		f.GiveUpAfter != nil || len(f.BuryOn) > 0
-}
-
 type subscriptionsCreateCommand struct {
 	Subscription string `arg:"" help:"Its name."`
 	Queue        string `arg:"" help:"The queue, which has one subscription."`
-	Endpoint     string `arg:"" help:"URL that items are sent to."`
-	SecretFile   string `placeholder:"FILE" help:"File with the secret that signs pushes, whsec_… . Without it the server makes one."`
+	Endpoint     string `arg:"" optional:"" help:"URL that items are sent to. With --allow-target it may be left out: each item brings its own."`
+	SecretFile   string `placeholder:"FILE" help:"File with the secret that signs pushes, whsec_… or whsk_… ; - is standard input. Without it the server makes one."`
 	Paused       bool   `help:"Push nothing until it is resumed."`
 
 	endpointFlags
@@ -222,26 +105,19 @@ type subscriptionsCreateCommand struct {
 
 // run implements Command.
 func (f *subscriptionsCreateCommand) run(ctx context.Context, c *console) error {
-	secret := ""
-	if f.SecretFile != "" {
-		text, err := os.ReadFile(f.SecretFile)
-		if err != nil {
-			return usagef("--secret-file: %w", err)
-		}
-		secret = strings.TrimSpace(string(text))
-		if secret == "" {
-			return usagef("--secret-file %s: holds no secret", f.SecretFile)
-		}
+	if f.Endpoint == "" && (f.AllowTarget == nil || !*f.AllowTarget) {
+		return usagef("say where items are sent to: a URL after the queue, or --allow-target where each item brings its own")
 	}
-	headers, err := f.headers()
+	s, err := f.creation(ctx, c)
 	if err != nil {
 		return err
 	}
+	s.Name, s.Queue, s.URL, s.Paused = f.Subscription, f.Queue, f.Endpoint, f.Paused
+	if s.Secret, err = c.secret(ctx, "--secret-file", f.SecretFile); err != nil {
+		return err
+	}
 	return f.subscription(ctx, c, func(cl *client.Client) (client.Subscription, error) {
-		return cl.CreateSubscription(ctx, client.Subscription{
-			Name: f.Subscription, Queue: f.Queue, URL: f.Endpoint, Method: f.Method, Headers: headers, Timeout: f.Timeout,
-			MaxInFlight: f.MaxInFlight, Retry: f.retry(), Paused: f.Paused, Secret: secret,
-		})
+		return cl.CreateSubscription(ctx, s)
 	})
 }
 
@@ -249,6 +125,7 @@ type subscriptionsUpdateCommand struct {
 	subscriptionName
 	Endpoint string `placeholder:"URL" help:"URL that items are sent to."`
 	Revision string `placeholder:"TEXT" help:"Refuse the change unless this is still the subscription's revision."`
+	NoAuth   bool   `help:"Take away all that requests authenticate with, but for their signatures."`
 
 	endpointFlags
 	connection
@@ -256,22 +133,50 @@ type subscriptionsUpdateCommand struct {
 
 // run implements Command.
 func (f *subscriptionsUpdateCommand) run(ctx context.Context, c *console) error {
-	headers, err := f.headers()
+	u, err := f.update()
+	switch {
+	case err != nil:
+		return err
+	case f.NoAuth && f.givesAuth():
+		return usagef("--no-auth takes authentication away; leave the flags out that give some")
+	}
+	u.URL = f.Endpoint
+	if reflect.DeepEqual(u, client.SubscriptionUpdate{}) && !f.NoAuth && !f.givesBatch() && !f.givesAuth() {
+		return usagef("nothing to change was given")
+	}
+	u.Revision = f.Revision
+	if f.NoAuth {
+		u.Auth = new(client.Auth)
+	}
+	return f.subscription(ctx, c, func(cl *client.Client) (client.Subscription, error) {
+		if err := f.compound(ctx, c, cl, &u); err != nil {
+			return client.Subscription{}, err
+		}
+		return cl.UpdateSubscription(ctx, f.Subscription, u)
+	})
+}
+
+// compound adds what is replaced whole: what is there, with what was given in its place.
+func (f *subscriptionsUpdateCommand) compound(ctx context.Context, c *console, cl *client.Client, u *client.SubscriptionUpdate) error {
+	if !f.givesBatch() && !f.givesAuth() {
+		return nil
+	}
+	s, err := cl.GetSubscription(ctx, f.Subscription)
 	if err != nil {
 		return err
 	}
-	u := client.SubscriptionUpdate{
-		Revision: f.Revision, URL: f.Endpoint, Method: f.Method, Headers: headers, Timeout: f.Timeout, MaxInFlight: f.MaxInFlight,
+	u.Revision = cmp.Or(u.Revision, s.Revision) // so that it is what was there
+	if f.givesBatch() {
+		u.Batch = cmp.Or(s.Batch, new(client.Batch))
+		if err := f.changeBatch(u.Batch); err != nil {
+			return err
+		}
 	}
-	if f.givesRetry() {
-		u.Retry = new(f.retry())
+	if f.givesAuth() {
+		u.Auth = cmp.Or(s.Auth, new(client.Auth))
+		return f.changeAuth(ctx, c, u.Auth)
 	}
-	if u.URL == "" && u.Method == "" && len(u.Headers) == 0 && u.Timeout == 0 && u.MaxInFlight == 0 && u.Retry == nil {
-		return usagef("nothing to change was given")
-	}
-	return f.subscription(ctx, c, func(cl *client.Client) (client.Subscription, error) {
-		return cl.UpdateSubscription(ctx, f.Subscription, u)
-	})
+	return nil
 }
 
 type subscriptionsDeleteCommand struct {

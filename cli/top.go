@@ -238,20 +238,32 @@ func (f *topCommand) body(c *console, now, before *snapshot) string {
 	if len(now.subscriptions) == 0 {
 		return text
 	}
-	subs := newTable("subscription", "queue", "state", ">pushing", ">window", "breaker", ">lag", "last error")
+	subs := newTable("subscription", "queue", "state", ">pushing", ">window", "breaker", "waits", ">deferred", ">lag", "last error")
 	for _, s := range now.subscriptions {
-		row := []cell{{text: s.Name}, {text: s.Queue}, stateCell(s.State)}
-		if l := s.Lane; l != nil {
-			last := cell{}
-			if l.LastError != "" {
-				last = cell{ago(l.LastErrorAt, now.at) + ": " + l.LastError, dim}
-			}
-			row = append(row, cell{text: fmt.Sprint(l.InFlight)}, cell{text: fmt.Sprint(l.Window)},
-				cell{l.Breaker, breakerColour(l.Breaker)}, cell{text: spanText(l.Lag)}, last)
-		} else {
-			row = append(row, cells("", "", "", "", s.Reason)...)
+		l := s.Lane
+		if l == nil {
+			subs.add(append([]cell{{text: s.Name}, {text: s.Queue}, stateCell(s.State)}, cells("", "", "", "", "", "", s.Reason)...)...)
+			continue
 		}
-		subs.add(row...)
+		subs.add(
+			cell{text: s.Name}, cell{text: s.Queue}, stateCell(s.State), cell{text: fmt.Sprint(l.InFlight)}, cell{text: fmt.Sprint(l.Window)},
+			cell{l.Breaker, breakerColour(l.Breaker)}, cell{waitsText(l.BreakerUntil, l.PausedUntil, l.RateUntil, now.at), yellow},
+			cell{text: count(l.Deferred)}, cell{text: spanText(l.Lag)}, lastErrorCell(l.LastError, l.LastErrorAt, now.at),
+		)
+		for _, h := range l.Hosts {
+			subs.add(
+				cell{text: "  " + h.Host}, cell{}, cell{}, cell{text: fmt.Sprint(h.InFlight)}, cell{text: fmt.Sprint(h.Window)},
+				cell{h.Breaker, breakerColour(h.Breaker)}, cell{waitsText(h.BreakerUntil, h.PausedUntil, h.RateUntil, now.at), yellow},
+				cell{}, cell{}, lastErrorCell(h.LastError, h.LastErrorAt, now.at),
+			)
+		}
 	}
 	return text + "\n" + subs.aligned(c)
+}
+
+func lastErrorCell(text string, at, now time.Time) cell {
+	if text == "" {
+		return cell{}
+	}
+	return cell{ago(at, now) + ": " + text, dim}
 }

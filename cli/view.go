@@ -115,69 +115,6 @@ func statsViewOf(queue string, s client.Stats) statsView {
 	}
 }
 
-type subscriptionView struct {
-	Name        string            `json:"name"`
-	QueueName   string            `json:"queue_name"`
-	URL         string            `json:"url"`
-	Method      string            `json:"method,omitempty"`
-	Headers     map[string]string `json:"headers,omitempty"`
-	Timeout     span              `json:"timeout"`
-	MaxInFlight int               `json:"max_in_flight"`
-	Retry       retryPolicyView   `json:"retry"`
-	Paused      bool              `json:"paused"`
-	State       string            `json:"state"`
-	Reason      string            `json:"reason,omitempty"`
-	Secret      string            `json:"secret,omitempty"`
-	DisabledAt  time.Time         `json:"disabled_at,omitzero"`
-	CreatedAt   time.Time         `json:"created_at,omitzero"`
-	UpdatedAt   time.Time         `json:"updated_at,omitzero"`
-	Revision    string            `json:"revision,omitempty"`
-	Lane        *laneView         `json:"lane,omitempty"`
-}
-
-type retryPolicyView struct {
-	MaxAttempts int     `json:"max_attempts"`
-	Schedule    []span  `json:"schedule,omitempty"`
-	MinBackoff  span    `json:"min_backoff,omitempty"`
-	MaxBackoff  span    `json:"max_backoff,omitempty"`
-	Multiplier  float64 `json:"multiplier,omitempty"`
-	GiveUpAfter *span   `json:"give_up_after,omitempty"`
-	BuryOn      []int   `json:"bury_on,omitempty"`
-}
-
-type laneView struct {
-	Window       int       `json:"window"`
-	InFlight     int       `json:"in_flight"`
-	Breaker      string    `json:"breaker"`
-	BreakerUntil time.Time `json:"breaker_until,omitzero"`
-	PausedUntil  time.Time `json:"paused_until,omitzero"`
-	Lag          span      `json:"lag"`
-	LastError    string    `json:"last_error,omitempty"`
-	LastErrorAt  time.Time `json:"last_error_at,omitzero"`
-}
-
-func subscriptionViewOf(s client.Subscription) subscriptionView {
-	v := subscriptionView{
-		Name: s.Name, QueueName: s.Queue, URL: s.URL, Method: s.Method, Headers: s.Headers, Timeout: span(s.Timeout),
-		MaxInFlight: s.MaxInFlight, Paused: s.Paused, State: s.State, Reason: s.Reason, Secret: s.Secret,
-		DisabledAt: s.DisabledAt, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Revision: s.Revision,
-		Retry: retryPolicyView{
-			MaxAttempts: s.Retry.MaxAttempts, MinBackoff: span(s.Retry.MinBackoff), MaxBackoff: span(s.Retry.MaxBackoff),
-			Multiplier: s.Retry.Multiplier, GiveUpAfter: (*span)(s.Retry.GiveUpAfter), BuryOn: s.Retry.BuryOn,
-		},
-	}
-	for _, wait := range s.Retry.Schedule {
-		v.Retry.Schedule = append(v.Retry.Schedule, span(wait))
-	}
-	if l := s.Lane; l != nil {
-		v.Lane = new(laneView{
-			Window: l.Window, InFlight: l.InFlight, Breaker: l.Breaker, BreakerUntil: l.BreakerUntil,
-			PausedUntil: l.PausedUntil, Lag: span(l.Lag), LastError: l.LastError, LastErrorAt: l.LastErrorAt,
-		})
-	}
-	return v
-}
-
 type itemInfoView struct {
 	ItemID       string    `json:"item_id"`
 	QueueName    string    `json:"queue_name"`
@@ -221,7 +158,15 @@ type itemView struct {
 	Attempts       int               `json:"attempts"`
 	MaxAttempts    int               `json:"max_attempts,omitempty"`
 	Recoveries     int               `json:"recoveries"`
+	Target         *targetView       `json:"target,omitempty"`
+	OnDone         string            `json:"on_done,omitempty"`
 	Dead           *deadView         `json:"dead,omitempty"`
+}
+
+type targetView struct {
+	URL     string `json:"url"`
+	Method  string `json:"method,omitempty"`
+	Timeout span   `json:"timeout,omitempty"`
 }
 
 type deadView struct {
@@ -238,7 +183,10 @@ func itemViewOf(it client.StoredItem) itemView {
 		ID: it.ItemID, SourceID: it.SourceID, State: it.State, Kind: it.Kind, Encoding: it.Encoding, Reference: it.Reference,
 		Payload: it.Payload, Headers: it.Headers, EnqueueAt: it.EnqueueAt, LeaseDeadline: it.LeaseDeadline,
 		ExpireDeadline: it.ExpiresAt, CreatedAt: it.CreatedAt, UpdatedAt: it.UpdatedAt, Deliveries: it.Deliveries,
-		Attempts: it.Attempts, MaxAttempts: it.MaxAttempts, Recoveries: it.Recoveries,
+		Attempts: it.Attempts, MaxAttempts: it.MaxAttempts, Recoveries: it.Recoveries, OnDone: it.OnDone,
+	}
+	if t := it.Target; t != nil {
+		v.Target = new(targetView{t.URL, t.Method, span(t.Timeout)})
 	}
 	if d := it.Dead; d != nil {
 		v.Dead = new(deadView{d.Queue, d.Reason, d.At, d.LastStatus, d.Attempts, d.Recoveries})

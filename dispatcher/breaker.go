@@ -20,6 +20,9 @@ const (
 	unlimitedRoom = math.MaxInt
 )
 
+// breakerClosed is the state in which requests go through.
+var breakerClosed = gobreaker.StateClosed.String()
+
 var errIll = errors.New("endpoint is ill")
 
 // breaker keeps a lane from an endpoint that is down: after ten failures in a row,
@@ -37,6 +40,8 @@ type breaker struct {
 	// era counts changes of state.
 	era     int
 	probing bool
+	// healed says that it closed after it was open, until somebody asks.
+	healed bool
 }
 
 func newBreaker() *breaker {
@@ -72,7 +77,17 @@ func (b *breaker) changed(to gobreaker.State) {
 		b.until = time.Now().Add(wait)
 	case gobreaker.StateClosed:
 		b.opened = 0
+		b.healed = true // it begins closed, so that this follows an outage
 	}
+}
+
+// recovered says once after each outage that it is over.
+func (b *breaker) recovered() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	healed := b.healed
+	b.healed = false
+	return healed
 }
 
 // room says how many requests may start now, and if none, when to ask again; zero

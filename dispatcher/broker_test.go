@@ -10,12 +10,14 @@ import (
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/storagetest"
+	"github.com/posthaste-io/posthaste/subscriptions"
 )
 
 // broker is the real one, with faults that are scripted.
 type broker struct {
 	*queue.Broker
 	store *storagetest.Model
+	subs  *subscriptions.Service
 
 	mu     sync.Mutex
 	leases int
@@ -38,6 +40,21 @@ func newBroker(store *storagetest.Model) *broker {
 		Queues:   storage.NewCollection[queue.Settings](store, "queue"),
 		Counters: storage.NewCollection[queue.Counter](store, "counter"),
 		Numbers:  storage.NewCollection[queue.NumberEntry](store, "queue-number"),
+
+		Limit: func(ctx context.Context, ns queue.Namespace, name string) (int32, error) {
+			if b.subs == nil {
+				return 0, nil
+			}
+			return b.subs.Limit(ctx, ns, name)
+		},
+		PushedBy: func(ctx context.Context, ns queue.Namespace, name string) (string, bool, error) {
+			if b.subs == nil {
+				return "", false, nil
+			}
+			return b.subs.PushedBy(ctx, ns, name)
+		},
+		AllowsTarget: func(context.Context, queue.Namespace, string) (bool, error) { return true, nil },
+		CheckTarget:  func(*queue.Target) error { return nil },
 	})
 	b.OnDue(func(q queue.Number, at time.Time) {
 		time.AfterFunc(time.Until(at), func() { b.Wake(q) })

@@ -16,6 +16,8 @@ const (
 	ReasonRejected = "rejected"
 	// ReasonGaveUp: the item failed when it was older than the policy tries.
 	ReasonGaveUp = "gave_up"
+	// ReasonGone: the item's own target answered 410.
+	ReasonGone = "gone"
 )
 
 const (
@@ -32,15 +34,18 @@ const (
 
 // facts are what decide knows of an item.
 type facts struct {
-	// attempts are those counted before this one; deliveries include it.
-	attempts   int32
-	deliveries int32
+	// attempts are those counted before this one.
+	attempts int32
 	// age is the time since the item was first due, by the store's clock.
 	age time.Duration
+	// failed: an attempt before this one went wrong, counted or not.
+	failed bool
 	// dead: the item is in a dead-letter queue.
 	dead bool
 	// stopping: this process is going away, so that another one may try at once.
 	stopping bool
+	// own: the item went to its own target, whose end is not the subscription's.
+	own bool
 }
 
 // decision is what follows from an attempt.
@@ -55,15 +60,19 @@ type decision struct {
 	pause time.Duration
 	// disable takes the subscription out of service.
 	disable bool
+	// keep leaves the item with the endpoint, and nothing else is set.
+	keep bool
 }
 
 // decide says what an attempt's result does to its item and lane. It is pure; rnd
-// is in [0, 1). No result is [webhooks.Deferred], since no endpoint gets a receipt. Whether a retry reaches the limit of attempts is left to the store, which
+// is in [0, 1). Whether a retry reaches the limit of attempts is left to the store, which
 // sees the item's own limit and counts in the same transaction.
 func decide(res *webhooks.Result, it facts, p *subscriptions.Policy, rnd float64) decision {
 	switch res.Verdict {
 	case webhooks.Delivered:
 		return decision{outcome: queue.Complete}
+	case webhooks.Deferred:
+		return decision{keep: true}
 	case webhooks.Aborted:
 		if it.stopping {
 			return decision{outcome: queue.Release}
@@ -72,7 +81,7 @@ func decide(res *webhooks.Result, it facts, p *subscriptions.Policy, rnd float64
 	}
 
 	buriesOn := slices.Contains(p.BuryOn, int32(res.Status))
-	if res.Verdict == webhooks.Gone && !buriesOn {
+	if res.Verdict == webhooks.Gone && !buriesOn && !it.own {
 		return decision{outcome: queue.Release, pause: gonePause, disable: true}
 	}
 
@@ -92,6 +101,8 @@ func decide(res *webhooks.Result, it facts, p *subscriptions.Policy, rnd float64
 	switch {
 	case res.Never, buriesOn:
 		return decision{outcome: queue.Bury, reason: ReasonRejected, pause: d.pause}
+	case res.Verdict == webhooks.Gone:
+		return decision{outcome: queue.Bury, reason: ReasonGone}
 	case gaveUp(res, it, p):
 		return decision{outcome: queue.Bury, reason: ReasonGaveUp, pause: d.pause}
 	}
@@ -112,13 +123,12 @@ func retry(res *webhooks.Result, it facts, p *subscriptions.Policy, rnd float64)
 }
 
 // gaveUp says that the item's time is over. Its age includes a pause of the
-// subscription and waiting behind others, so the first failure is never the last. A
-// throttled attempt is not counted, so there deliveries tell.
+// subscription and waiting behind others, so the first failure is never the last.
 func gaveUp(res *webhooks.Result, it facts, p *subscriptions.Policy) bool {
 	if p.GiveUpAfter == 0 || it.age <= p.GiveUpAfter {
 		return false
 	}
-	return it.attempts > 0 || res.Verdict == webhooks.Throttled && it.deliveries > 1
+	return it.attempts > 0 || res.Verdict == webhooks.Throttled && it.failed
 }
 
 func portion(d time.Duration, rnd float64) time.Duration {

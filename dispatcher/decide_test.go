@@ -94,12 +94,13 @@ type situation struct {
 func situations() []situation {
 	const old = 8 * 24 * time.Hour
 	return []situation{
-		{"first attempt", true, facts{deliveries: 1}},
-		{"first attempt of an old item", false, facts{deliveries: 1, age: old}},
-		{"third attempt of an old item", true, facts{attempts: 2, deliveries: 3, age: old}},
-		{"old item that was only ever throttled", false, facts{deliveries: 9, age: old}},
-		{"in a dead-letter queue", true, facts{attempts: 40, deliveries: 50, age: old, dead: true}},
-		{"while stopping", false, facts{deliveries: 1, stopping: true}},
+		{"first attempt", true, facts{}},
+		{"first attempt of an old item", false, facts{age: old}},
+		{"third attempt of an old item", true, facts{attempts: 2, age: old}},
+		{"old item that was only ever throttled", false, facts{failed: true, age: old}},
+		{"in a dead-letter queue", true, facts{attempts: 40, age: old, dead: true}},
+		{"while stopping", false, facts{stopping: true}},
+		{"to its own target", false, facts{own: true}},
 	}
 }
 
@@ -122,7 +123,7 @@ func failures() []webhooks.Result {
 	for _, class := range []string{
 		webhooks.ClassTimeout, webhooks.ClassTLSTimeout, webhooks.ClassTLS, webhooks.ClassDNS, webhooks.ClassRefused,
 		webhooks.ClassReset, webhooks.ClassUnreachable, webhooks.ClassResetAfterWrite, webhooks.ClassClosedBeforeWrite,
-		webhooks.ClassBadResponse, webhooks.ClassTooLargeHeaders, classPanic,
+		webhooks.ClassBadResponse, webhooks.ClassTooLargeHeaders, webhooks.ClassAuth, classItemFailed, classPanic,
 	} {
 		all = append(all, webhooks.Result{Verdict: webhooks.Retryable, Class: class})
 	}

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"maps"
 	mathrand "math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,6 +59,7 @@ type Broker interface {
 	Lease(ctx context.Context, p queue.LeaseParams) (queue.LeaseReply, error)
 	Settle(ctx context.Context, call queue.SettleCall) ([]queue.Settled, error)
 	Extend(ctx context.Context, ns queue.Namespace, queue string, entries []queue.ExtendEntry) ([]queue.Extended, error)
+	Stats(ctx context.Context, ns queue.Namespace, queue string) (queue.QueueStats, error)
 }
 
 var _ Broker = (*queue.Broker)(nil)
@@ -67,6 +70,8 @@ type Subscriptions interface {
 	All(ctx context.Context) ([]subscriptions.Subscription, error)
 	Get(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
 	Disable(ctx context.Context, ns queue.Namespace, name, url, reason string) (subscriptions.Subscription, error)
+	MarkFailing(ctx context.Context, ns queue.Namespace, name, url string, since time.Time) (subscriptions.Subscription, error)
+	MarkWell(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
 }
 
 var _ Subscriptions = (*subscriptions.Service)(nil)
@@ -84,6 +89,11 @@ type Options struct {
 	Subscriptions Subscriptions
 	Sender        Sender
 	Logger        *slog.Logger
+	// Credentials makes a subscription's credentials fit for the sender; nil knows none.
+	Credentials func(subscriptions.Auth) (*webhooks.Credentials, error)
+	// Peers keeps who else pushes from the same store, to share the limits of subscriptions;
+	// nil is nobody.
+	Peers PeerDocs
 	// Node is a label for people, such as the host's name. Leases are told apart by
 	// a random number beside it, made anew at each start. Cut to 200 bytes.
 	Node string
@@ -116,6 +126,12 @@ type Dispatcher struct {
 	observe func(Attempt)
 	tracer  trace.Tracer
 
+	credentials func(subscriptions.Auth) (*webhooks.Credentials, error)
+	trials      chan struct{}
+
+	// peers is nil for a node that is alone.
+	peers *peers
+
 	running running
 	// pushes counts what must have ended before Run returns, and workers the goroutines
 	// that do most of it. next hands them a push; it holds nothing, so that only one
@@ -145,6 +161,7 @@ func New(o Options) *Dispatcher {
 		log: o.Logger, grace: o.Grace, rnd: o.Rand,
 		owner:   hex.EncodeToString(id[:]),
 		observe: o.Observe, tracer: o.Tracer,
+		credentials: o.Credentials, trials: make(chan struct{}, maxTrials),
 		next:  make(chan *push),
 		lanes: map[subscriptions.Key]*lane{},
 	}
@@ -159,6 +176,14 @@ func New(o Options) *Dispatcher {
 	}
 	if d.rnd == nil {
 		d.rnd = mathrand.Float64
+	}
+	if o.Peers != nil {
+		d.peers = newPeers(o.Peers, hex.EncodeToString(id[:]), d.log, d.reshare)
+	}
+	if d.credentials == nil {
+		d.credentials = func(subscriptions.Auth) (*webhooks.Credentials, error) {
+			return nil, errors.New("this server has no means for them")
+		}
 	}
 	if o.MaxPushes <= 0 {
 		o.MaxPushes = DefaultMaxPushes
@@ -186,6 +211,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 
 	var renewing sync.WaitGroup
 	renewing.Go(func() { d.renew(closing) })
+
+	if d.peers != nil {
+		renewing.Go(func() { d.peers.run(closing) })
+	}
 
 	d.manage(ctx)
 
@@ -256,6 +285,7 @@ func (d *Dispatcher) manage(ctx context.Context) {
 			}
 		case <-ticker.C:
 			note(d.reload(ctx))
+			d.review(ctx)
 		}
 	}
 }
@@ -279,6 +309,26 @@ func (d *Dispatcher) reload(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// review has each lane write down what lasts.
+func (d *Dispatcher) review(ctx context.Context) {
+	for _, l := range d.all() {
+		l.review(ctx)
+	}
+}
+
+// reshare has each lane take this node's part of its limits anew.
+func (d *Dispatcher) reshare() {
+	for _, l := range d.all() {
+		l.reshare()
+	}
+}
+
+func (d *Dispatcher) all() []*lane {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Values(d.lanes))
 }
 
 // refresh brings one lane up to date.

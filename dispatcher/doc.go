@@ -2,8 +2,8 @@
 // settles what came of it.
 //
 // Each subscription has a lane: one goroutine that asks, in this order, whether the
-// subscription is active, whether one of its requests may start, whether its breaker
-// is closed and whether the process has room, and only then leases. So an endpoint
+// subscription is active, whether one of its requests may start by window and rate, whether
+// its breaker is closed and whether the process has room, and only then leases. So an endpoint
 // that is down, slow or throttled costs its items nothing: they stay on the queue, ready.
 // A lease's clock runs while an item waits, so a lane leases what it can start at once.
 // Only from endpoints that are quicker than the store it leases a few more: as many as
@@ -21,10 +21,25 @@
 //   - When Run returns, nothing is leased by this process, unless the store could
 //     not be reached; then the leases lapse, and each costs a recovery.
 //
+// # Flow
+//
+// How much goes to an endpoint at a time is its flow: a window between one request and
+// max_in_flight that follows how it does, a rate, a breaker, and the pause that it asked
+// for. A lane has one flow; where items bring their own targets, it has one for each host.
+//
+// What an endpoint that is slow or hangs can hold is its window, and a tenth of the
+// process's requests while others wait. So it starts with a few, and every limit that it
+// meets makes it less.
+//
+// Several nodes divide max_in_flight and rate between them. A document for each
+// subscription and share would cost as many writes as there are subscriptions and nodes;
+// here each node writes one every two seconds to say that it is there, and all divide by
+// how many they see. The limit may be passed for some seconds where a node that was silent
+// comes back. Windows, breakers and pauses are each node's own.
+//
 // # What is not
 //
-//   - Rate limits and windows that adapt. A subscription has max_in_flight, a breaker and
-//     the pause that its endpoint asked for.
-//   - Limits over several nodes: each node counts for itself.
-//   - Endpoints that finish later. No receipt is handed out, so none can answer "keep".
+//   - An order of items that are turned away, since their hosts have no room: each comes
+//     back by itself.
+//   - A limit of hosts over several subscriptions that go to the same one.
 package dispatcher

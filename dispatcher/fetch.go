@@ -20,6 +20,9 @@ import (
 // before.
 func (l *lane) fetch(ctx, wait context.Context, want demand) error {
 	s := l.d.slots
+	if want.batch.On() {
+		return l.fetchBatch(ctx, wait, want.batch)
+	}
 	if want.ahead > 0 {
 		if granted := s.grab(&l.holder, want.start+want.ahead); granted.n > 0 {
 			_, err := l.fill(ctx, wait, granted)
@@ -111,18 +114,87 @@ func (l *lane) admit(ctx context.Context, items []leased) {
 	l.watchAhead()
 }
 
-// begin runs a push, unless the breaker says no. l.mu is held.
+// begin runs a push, finds a place for its item where items may bring their own targets, or
+// says that the gate has closed. l.mu is held.
 func (l *lane) begin(it leased, now time.Time) bool {
-	report, ok := l.breaker.begin(now)
+	if !l.sub.AllowTarget {
+		return l.start(it, l.main, now)
+	}
+	f := l.host(it.item, now)
+	f.away = max(0, f.away-1)
+	want, _, until := f.gate(l.most, now)
+	switch {
+	case want > 0 && len(f.waiting) == 0 && l.start(it, f.flow, now):
+		f.away -= f.away / 8 // some may have been cancelled and never come back
+	case until.IsZero() && f.inFlight > 0 && f.takes(l.most, now):
+		l.hosts.wait(f, it)
+	default:
+		l.turnAway(f, it, until, now)
+	}
+	return true
+}
+
+// turnAway sends an item back until its host should have room. l.mu is held.
+func (l *lane) turnAway(f *hostFlow, it leased, until, now time.Time) {
+	l.turned = append(l.turned, turned{it, f.turnAway(until, l.most, l.d.rnd(), now)})
+}
+
+// advanceHost starts what waits for a host, as far as its flow allows, and turns it away
+// if that has closed. l.mu is held.
+func (l *lane) advanceHost(f *hostFlow, now time.Time) {
+	for len(f.waiting) > 0 {
+		want, _, until := f.gate(l.most, now)
+		if open, _, _ := l.gate(now); open == 0 {
+			l.giveBack(l.hosts.takeAll(f))
+			return
+		}
+		if want == 0 && until.IsZero() && f.inFlight > 0 {
+			return // the next that ends makes room
+		}
+		if it := l.hosts.next(f); want == 0 || !l.start(it, f.flow, now) {
+			l.turnAway(f, it, until, now)
+		}
+	}
+}
+
+// start runs a push in a flow, unless its breaker says no. l.mu is held.
+func (l *lane) start(it leased, f *flow, now time.Time) bool {
+	report, ok := f.begin(now)
 	if !ok {
 		return false
 	}
-	l.inFlight++
-	l.d.start(&push{
-		lane: l, sub: l.sub, item: it.item, report: report,
+	l.running++
+	p := &push{
+		lane: l, sub: l.sub, flow: f, item: it.item, report: report,
 		leasedAt: it.at, received: it.received, started: now,
-	})
+	}
+	p.one[0] = it.item
+	p.items = p.one[:]
+	l.d.start(p)
 	return true
+}
+
+// turned is an item that was turned away, and for how long.
+type turned struct {
+	leased
+	wait time.Duration
+}
+
+// giveBackTurned releases what was turned away. l.mu is held.
+func (l *lane) giveBackTurned() {
+	if len(l.turned) == 0 {
+		return
+	}
+	entries := make([]queue.SettleEntry, len(l.turned))
+	size := 0
+	for i := range l.turned {
+		t := &l.turned[i]
+		entries[i] = queue.SettleEntry{Receipt: t.item.Receipt(), Outcome: queue.Release, Delay: t.wait}
+		size += t.item.Size()
+	}
+	l.turned = nil
+	l.d.slots.put(&l.holder, len(entries), size)
+	l.releaseEntries(entries)
 }
 
 // giveBack frees the slots of items that will not start, and releases them.
@@ -142,13 +214,17 @@ func (l *lane) release(items []leased) {
 	if len(items) == 0 {
 		return
 	}
-	receipts := make([]queue.Receipt, len(items))
+	entries := make([]queue.SettleEntry, len(items))
 	for i, it := range items {
-		receipts[i] = it.item.Receipt()
+		entries[i] = queue.SettleEntry{Receipt: it.item.Receipt(), Outcome: queue.Release}
 	}
+	l.releaseEntries(entries)
+}
+
+func (l *lane) releaseEntries(entries []queue.SettleEntry) {
 	l.d.background(func(ctx context.Context) {
-		if err := l.d.release(ctx, l.key.Namespace, receipts); err != nil {
-			l.log.Warn("items not given back; their leases lapse", "items", len(receipts), "error", err)
+		if err := l.d.release(ctx, l.key.Namespace, entries); err != nil {
+			l.log.Warn("items not given back; their leases lapse", "items", len(entries), "error", err)
 		}
 	})
 }

@@ -216,13 +216,13 @@ func TestDispatcher_TakesChangesOverAtOnce(t *testing.T) {
 		r.sender.script(slow(time.Second, status(200)))
 		// A new endpoint is not the old one's fault.
 		if _, err := r.subs.Update(t.Context(), subscriptions.UpdateParams{
-			Namespace: ns, Name: "sub", Change: subscriptions.Change{URL: new("https://new.example"), MaxInFlight: new(7)},
+			Namespace: ns, Name: "sub", Change: subscriptions.Change{URL: new("https://new.example"), MaxInFlight: new(3)},
 		}); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Millisecond)
-		if held := r.held(); held != 7 {
-			t.Errorf("%d held, want the new limit of 7", held)
+		if held := r.held(); held != 3 {
+			t.Errorf("%d held, want the new limit of 3", held)
 		}
 		for _, req := range r.sender.seen()[10:] {
 			if req.URL != "https://new.example" {
@@ -305,6 +305,7 @@ func TestC16_BacklogLivesInTheStore(t *testing.T) {
 	t.Parallel()
 	inBubble(t, dispatcher.Options{MaxPushes: 50, MaxBytes: 1000}, func(t *testing.T, r *rig) {
 		r.subscribe(subscriptions.Change{MaxInFlight: new(40)})
+		r.widen("orders")
 		r.sender.script(slow(time.Second, status(200)))
 		items := make([]queue.ProduceItem, 200)
 		for i := range items {

@@ -29,18 +29,34 @@ type lane struct {
 
 	mu sync.Mutex
 	// sub is replaced, never changed: pushes hold it.
-	sub      *revision
-	inFlight int
-	ahead    ahead
+	sub *revision
+	// most is this node's part of the requests that may run at one time, nodes how many
+	// have one.
+	most, nodes int
+	// main is the flow to the subscription's URL, hosts has those to the targets of items,
+	// too.
+	main  *flow
+	hosts hosts
+	// running counts the requests of all flows.
+	running int
+	ahead   ahead
+	// turned are items on their way back, since their hosts have no room.
+	turned []turned
 	// expiry gives back what is ahead for too long, whatever the loop waits for. It is nil
 	// when it has fired and nothing is left.
-	expiry      *time.Timer
-	breaker     *breaker
-	pausedUntil time.Time
+	expiry *time.Timer
 	// gone closes the gate while an answer of 410 is on its way to the store.
-	gone        bool
-	lastError   string
-	lastErrorAt time.Time
+	gone bool
+	// deferred is how many items the endpoint keeps, as it was counted at countedAt and
+	// with keptSince, which came since.
+	deferred, keptSince int
+	countedAt           time.Time
+	// failing is since when nothing but failures came to this process, zero if the newest
+	// attempt went well; clearing says that this is being written down.
+	failing time.Time
+	// failedAt is the newest of these failures.
+	failedAt time.Time
+	clearing bool
 	// interrupt ends the wait for a slot or an item, nil while there is none.
 	interrupt context.CancelFunc
 
@@ -49,13 +65,39 @@ type lane struct {
 }
 
 func newLane(d *Dispatcher, sub *subscriptions.Subscription, done <-chan struct{}, cancel context.CancelFunc) *lane {
-	return &lane{
+	l := &lane{
 		d: d, key: sub.Key(), queue: sub.Queue, done: done, cancel: cancel,
-		log:     d.log.With("subscription", sub.Name, "queue", sub.Queue),
-		kick:    make(chan struct{}, 1),
-		sub:     newRevision(sub),
-		breaker: newBreaker(),
+		log:  d.log.With("subscription", sub.Name, "queue", sub.Queue),
+		kick: make(chan struct{}, 1),
+		sub:  d.newRevision(sub, nil),
 	}
+	l.hosts.main = &hostFlow{flow: newFlow(sub.Rate, 1, time.Now())}
+	l.main = l.hosts.main.flow
+	l.share()
+	return l
+}
+
+// share takes this node's part of the limits. l.mu is held, or nobody else has the lane.
+func (l *lane) share() {
+	l.nodes = l.d.peers.nodes(l.sub.MaxInFlight)
+	l.most = l.d.peers.share(l.sub.MaxInFlight, l.key.Name)
+	l.hosts.limit(l.sub.Rate, l.nodes)
+}
+
+// reshare takes this node's part anew, since nodes came or went.
+func (l *lane) reshare() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.share()
+	l.look()
+}
+
+// host returns the flow to where an item goes. l.mu is held.
+func (l *lane) host(it *queue.Item, now time.Time) *hostFlow {
+	if it.Target == nil || !l.sub.AllowTarget {
+		return l.hosts.main
+	}
+	return l.hosts.of(it.Target.Host(), l.sub.Rate, l.nodes, now)
 }
 
 // update takes a changed subscription over. What waits is interrupted, what runs is
@@ -68,10 +110,17 @@ func (l *lane) update(sub *subscriptions.Subscription) {
 	}
 	revived := sub.State() == subscriptions.Active && l.sub.State() != subscriptions.Active
 	if revived || sub.URL != l.sub.URL {
-		l.breaker = newBreaker()
-		l.pausedUntil = time.Time{}
+		now := time.Now()
+		l.clearHosts()
+		l.main.reset(revived && sub.URL == l.sub.URL, now)
+		l.hosts.reset(revived, now)
+		l.failing = time.Time{}
 	}
-	l.sub = newRevision(sub)
+	if sub.FailingSince.IsZero() && !l.sub.FailingSince.IsZero() {
+		l.failing = time.Time{} // it goes well for some node
+	}
+	l.sub = l.d.newRevision(sub, l.sub)
+	l.share()
 	l.look()
 }
 
@@ -94,8 +143,9 @@ func (l *lane) nudge() {
 // run leases and starts pushes until ctx ends.
 func (l *lane) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		l.countDeferred(ctx)
 		wait, want, until := l.open(ctx)
-		if want == (demand{}) {
+		if want.none() {
 			l.sleep(ctx, until)
 			continue
 		}
@@ -106,14 +156,31 @@ func (l *lane) run(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.giveBack(l.ahead.takeAll())
+	l.clearHosts()
 	if l.expiry != nil {
 		l.expiry.Stop()
 	}
 }
 
+// clearHosts gives back what waits for its hosts. l.mu is held.
+func (l *lane) clearHosts() {
+	for f := range l.hosts.all() {
+		l.giveBack(l.hosts.takeAll(f))
+	}
+}
+
 // demand is what a lane leases: items whose requests start at once, and others that
-// wait for those to end.
-type demand struct{ start, ahead int }
+// wait for those to end; or what one request of several items is filled with.
+type demand struct {
+	start, ahead int
+	batch        subscriptions.Batch
+}
+
+func (d demand) none() bool { return d.start == 0 && d.ahead == 0 }
+
+// maxLaneRequests bounds the requests of a lane whose items bring their own targets: all
+// hosts together, beside what each may have.
+const maxLaneRequests = 1000
 
 // gate says how many requests may start now, and if none, when to ask again; zero
 // is when something changes. healthy says that nothing but the number of requests
@@ -124,23 +191,38 @@ func (l *lane) gate(now time.Time) (want int, healthy bool, until time.Time) {
 		return 0, false, time.Time{}
 	default:
 	}
-	switch {
-	case l.gone, l.sub.State() != subscriptions.Active:
+	if l.gone || l.sub.State() != subscriptions.Active {
 		return 0, false, time.Time{}
-	case now.Before(l.pausedUntil):
-		return 0, false, l.pausedUntil
 	}
-	room, until := l.breaker.room(now)
-	return max(0, min(room, l.sub.MaxInFlight-l.inFlight)), room == unlimitedRoom, until
+	if full, until := l.deferralsFull(); full {
+		return 0, false, until
+	}
+	if l.sub.AllowTarget {
+		// Which host an item is for shows when it is leased; nothing is leased ahead.
+		if l.most == 0 {
+			return 0, false, time.Time{}
+		}
+		want = max(0, maxLaneRequests-l.running)
+	} else {
+		want, healthy, until = l.main.gate(l.most, now)
+	}
+	if l.sub.Defer.Allowed {
+		want = min(want, l.deferralRoom())
+	}
+	return want, healthy && !l.sub.Defer.Allowed, until
 }
 
 // demand says what to lease now, and if nothing, when to ask again. l.mu is held.
 func (l *lane) demand(now time.Time) (want demand, until time.Time) {
 	start, healthy, until := l.gate(now)
-	if !healthy {
+	switch {
+	case l.sub.Batch.On():
+		return demand{start: min(start, 1), batch: l.sub.Batch}, until
+	case !healthy:
 		return demand{start: start}, until
+	default:
+		return demand{start: start, ahead: l.ahead.shortfall(l.main.window.limit(l.most, now))}, until
 	}
-	return demand{start, l.ahead.shortfall(l.sub.MaxInFlight)}, until
 }
 
 // open gives back what was leased ahead if the gate closed, asks what
@@ -154,7 +236,7 @@ func (l *lane) open(ctx context.Context) (wait context.Context, want demand, unt
 		l.giveBack(l.ahead.takeAll())
 	}
 	want, until = l.demand(now)
-	if want != (demand{}) {
+	if !want.none() {
 		wait, l.interrupt = context.WithCancel(ctx)
 	}
 	return wait, want, until
@@ -162,6 +244,7 @@ func (l *lane) open(ctx context.Context) (wait context.Context, want demand, unt
 
 // advance starts what was leased ahead, as far as the gate allows. l.mu is held.
 func (l *lane) advance(now time.Time) {
+	defer l.giveBackTurned()
 	l.giveBack(l.ahead.takeStale(now))
 	for {
 		if want, _, _ := l.gate(now); want == 0 {
@@ -177,11 +260,21 @@ func (l *lane) advance(now time.Time) {
 	}
 }
 
-// watchAhead has what is ahead given back when it is too old. l.mu is held.
+// watchAhead has what is ahead, and what waits for its hosts, given back when it is too
+// old. l.mu is held.
 func (l *lane) watchAhead() {
-	if l.expiry == nil && len(l.ahead.items) > 0 {
+	if l.expiry == nil && !l.oldestAhead().IsZero() {
 		l.expiry = time.AfterFunc(aheadStay, l.expireAhead)
 	}
+}
+
+// oldestAhead is since when the oldest item waits for its request, zero if none does.
+func (l *lane) oldestAhead() time.Time {
+	oldest := l.hosts.oldest()
+	if len(l.ahead.items) > 0 && (oldest.IsZero() || l.ahead.items[0].received.Before(oldest)) {
+		oldest = l.ahead.items[0].received
+	}
+	return oldest
 }
 
 func (l *lane) expireAhead() {
@@ -189,9 +282,15 @@ func (l *lane) expireAhead() {
 	defer l.mu.Unlock()
 	now := time.Now()
 	l.giveBack(l.ahead.takeStale(now))
+	for f := range l.hosts.all() {
+		for _, it := range l.hosts.takeStale(f, now) {
+			l.turnAway(f, it, time.Time{}, now)
+		}
+	}
+	l.giveBackTurned()
 	l.expiry = nil
-	if len(l.ahead.items) > 0 {
-		l.expiry = time.AfterFunc(l.ahead.items[0].received.Add(aheadStay).Sub(now), l.expireAhead)
+	if oldest := l.oldestAhead(); !oldest.IsZero() {
+		l.expiry = time.AfterFunc(oldest.Add(aheadStay).Sub(now), l.expireAhead)
 	}
 }
 
@@ -206,18 +305,27 @@ func (l *lane) shut() {
 // ended takes note of a push that has its result: the place is free before the
 // result is settled, since the endpoint does not care about our store.
 func (l *lane) ended(p *push, res *webhooks.Result, dec decision) {
-	p.report(healthOf(res))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inFlight--
+	l.running--
 	now := time.Now()
 	l.ahead.pushTook(now.Sub(p.started), res.Verdict == webhooks.Delivered)
-	if res.Verdict != webhooks.Delivered && res.Verdict != webhooks.Aborted {
-		l.lastError, l.lastErrorAt = res.Error, now
+	// What an endpoint that was replaced meanwhile did says nothing about the new one.
+	if p.own() || p.sub.URL == l.sub.URL {
+		p.flow.ended(p, res, dec.pause, l.most, now)
+	} else {
+		p.flow.inFlight--
 	}
-	// What an endpoint that was replaced meanwhile asked for is not for the new one.
-	if until := now.Add(dec.pause); dec.pause > 0 && until.After(l.pausedUntil) && p.sub.URL == l.sub.URL {
-		l.pausedUntil = until
+	if l.sub.AllowTarget {
+		f := l.host(p.item, now)
+		blend(&f.took, now.Sub(p.started))
+		l.advanceHost(f, now)
+		l.giveBackTurned()
+	}
+	l.judged(p, res, now)
+	if dec.keep {
+		l.deferred++ // at once, so that the place is not given away again
+		l.keptSince++
 	}
 	l.gone = l.gone || dec.disable
 	if want, _, _ := l.gate(now); want == 0 {
@@ -225,7 +333,7 @@ func (l *lane) ended(p *push, res *webhooks.Result, dec decision) {
 		return
 	}
 	l.advance(now)
-	if want, _ := l.demand(now); want != (demand{}) {
+	if want, _ := l.demand(now); !want.none() {
 		l.nudge()
 	}
 }

@@ -156,6 +156,7 @@ func TestC05_HangingEndpointLeavesRoomForOthers(t *testing.T) {
 		hang := "https://hang.example"
 		r.subscribeTo("hang", "hang", subscriptions.Change{URL: &hang, MaxInFlight: new(100), Timeout: new(time.Hour / 2)})
 		r.subscribeTo("well", "well", subscriptions.Change{})
+		r.widen("hang")
 		r.sender.script(func(ctx context.Context, req webhooks.Request) webhooks.Result {
 			if req.URL == hang {
 				return slow(29*time.Minute, status(200))(ctx, req)

@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"time"
 
-	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/subscriptions"
 )
 
@@ -18,8 +17,9 @@ type Attempt struct {
 	// Status is the endpoint's, 0 if it did not answer.
 	Status   int
 	Duration time.Duration
-	// Next is what was done with the item; Unsettled says that it could not be written,
+	// Next is what was done with the item: complete, retry, release, bury, or hold where
+	// the endpoint keeps it; Unsettled says that it could not be written,
 	// because the lease was lost or the store did not take it.
-	Next      queue.Outcome
+	Next      string
 	Unsettled bool
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,11 +23,17 @@ var (
 // classPanic is the class of an attempt that panicked in our code.
 const classPanic = "panic"
 
-// push is one attempt of one item, from its lease to its settlement.
+// push is one request, from the lease of its items to their settlement.
 type push struct {
-	lane   *lane
-	sub    *revision
-	item   *queue.Item
+	lane *lane
+	sub  *revision
+	flow *flow
+	// items are what the request brings: item alone, unless the subscription has batches.
+	item  *queue.Item
+	items []*queue.Item
+	one   [1]*queue.Item
+	// trial is a request that is settled nowhere.
+	trial  bool
 	report func(health)
 	// leasedAt is the store's time of the lease, received ours of its answer, and
 	// started when its place was taken.
@@ -100,25 +105,68 @@ func (d *Dispatcher) push(ctx context.Context, p *push) {
 		// Whatever the broken connection looked like to the sender, it was us.
 		res.Verdict = webhooks.Aborted
 	}
-	dec := decide(&res, p.facts(errors.Is(cause, errStopping)), &p.sub.Retry, d.rnd())
+	stopping := errors.Is(cause, errStopping)
+	dec := decide(&res, p.facts(p.item, stopping), &p.sub.Retry, d.rnd())
 	p.lane.ended(p, &res, dec)
 	if dec.disable {
 		d.disable(p)
 	}
-	settled, err := d.settle(p, p.settlement(&res, dec, d.owner))
-	next := dec.outcome
-	if settled.Buried {
-		next = queue.Bury
+	if p.sub.Batch.On() {
+		d.settleBatch(p, &res, stopping, sp)
+		return
 	}
-	d.tell(p, &res, dec, next, sp, err)
-	sp.end(&res, next, err)
-	if d.observe != nil {
-		d.observe(Attempt{
-			Subscription: p.lane.key, Queue: p.lane.queue, Delivery: p.item.Deliveries,
-			Verdict: res.Verdict.String(), Status: res.Status, Duration: res.Duration,
-			Next: next, Unsettled: err != nil,
-		})
+	if dec.keep {
+		err := d.handOver(p, &res)
+		d.tell(p, p.item, &res, dec, stepKeep, sp, err)
+		sp.end(&res, stepKeep, err)
+		d.count(p, p.item, &res, stepKeep, err)
+		return
 	}
+	result := d.settle(p, []queue.SettleEntry{p.settlement(p.item, &res, dec, d.owner)})[0]
+	next := result.next(dec)
+	d.tell(p, p.item, &res, dec, next, sp, result.err)
+	sp.end(&res, next, result.err)
+	d.count(p, p.item, &res, next, result.err)
+}
+
+// stepKeep is what becomes of an item that its endpoint keeps.
+const stepKeep = "hold"
+
+// settleBatch settles each item of a request with its own result.
+func (d *Dispatcher) settleBatch(p *push, res *webhooks.Result, stopping bool, sp pushSpan) {
+	results := perItem(res, p.items)
+	decisions := make([]decision, len(results))
+	entries := make([]queue.SettleEntry, len(results))
+	for i, it := range p.items {
+		decisions[i] = decide(&results[i], p.facts(it, stopping), &p.sub.Retry, d.rnd())
+		entries[i] = p.settlement(it, &results[i], decisions[i], d.owner)
+	}
+	var unsettled error
+	for i, result := range d.settle(p, entries) {
+		next := result.next(decisions[i])
+		if result.err != nil {
+			unsettled = result.err
+		}
+		d.tell(p, p.items[i], &results[i], decisions[i], next, sp, result.err)
+		d.count(p, p.items[i], &results[i], next, result.err)
+	}
+	sp.end(res, "batch", unsettled)
+}
+
+// finished says that the item is not ours any more because the endpoint has settled it
+// before it answered, as one may that is allowed to finish later.
+func (p *push) finished(err error) bool { return p.sub.Defer.Allowed && isStale(err) }
+
+// count tells who counts attempts.
+func (d *Dispatcher) count(p *push, it *queue.Item, res *webhooks.Result, next string, err error) {
+	if d.observe == nil {
+		return
+	}
+	d.observe(Attempt{
+		Subscription: p.lane.key, Queue: p.lane.queue, Delivery: it.Deliveries,
+		Verdict: res.Verdict.String(), Status: res.Status, Duration: res.Duration,
+		Next: next, Unsettled: err != nil && !p.finished(err),
+	})
 }
 
 // send makes the request. A panic in it is a failed attempt: the process lives on,
@@ -127,7 +175,8 @@ func (d *Dispatcher) send(ctx context.Context, p *push, traceparent string) (res
 	started := time.Now()
 	defer func() {
 		if v := recover(); v != nil {
-			p.lane.log.Error("push panicked", "item_id", p.item.ID.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			d.log.Error("push panicked", "subscription", p.sub.Name, "item_id", p.item.ID.String(),
+				"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			res = webhooks.Result{
 				Verdict: webhooks.Retryable, Class: classPanic,
 				Error:     classPanic + ": a fault of the server; its log tells more",
@@ -135,86 +184,59 @@ func (d *Dispatcher) send(ctx context.Context, p *push, traceparent string) (res
 			}
 		}
 	}()
-	req := p.request()
+	if why := p.unfit(); why != "" {
+		return webhooks.Result{
+			Verdict: webhooks.Rejected, Class: webhooks.ClassInvalidRequest,
+			Error: webhooks.ClassInvalidRequest + ": " + why, StartedAt: started,
+		}
+	}
+	req := p.request(started)
 	req.Info.Span = traceparent
 	return d.sender.Send(ctx, req)
 }
 
-func (p *push) request() webhooks.Request {
-	it, sub := p.item, p.sub
-	req := webhooks.Request{
-		ID:  it.ID.String(),
-		URL: sub.URL, Method: sub.Method,
-		Headers:     layOver(sub.headers, it.Headers),
-		ContentType: it.Encoding,
-		Secrets:     sub.secrets,
-		Timeout:     sub.Timeout,
-		Body:        it.Payload,
-		Info: webhooks.Info{
-			Queue: sub.Queue, Subscription: sub.Name,
-			Kind: it.Kind, Reference: it.Reference,
-			Attempt: it.Deliveries, MaxAttempts: p.maxAttempts(),
-			EnqueuedAt: it.CreatedAt,
-			Hop:        it.Hop, Traceparent: it.Trace,
-		},
-	}
-	if it.Deliveries > 1 {
-		// The class opens the text of the error.
-		req.Info.RetryReason, _, _ = strings.Cut(it.Last.Error, ":")
-		req.Info.PreviousStatus = it.Last.Status
-	}
-	return req
-}
-
-// maxAttempts is the limit that the endpoint is told, 0 for none.
-func (p *push) maxAttempts() int32 {
-	switch {
-	case p.item.Dead != nil:
-		return 0
-	case p.item.MaxAttempts != 0:
-		return max(p.item.MaxAttempts, 0)
-	default:
-		return max(p.sub.Retry.MaxAttempts, 0)
-	}
-}
-
-func (p *push) facts(stopping bool) facts {
+func (p *push) facts(it *queue.Item, stopping bool) facts {
 	// The store's clock at the lease, and how long ago that was by ours: the two
 	// clocks are never compared.
-	age := p.leasedAt.Sub(p.item.FirstDueAt) + time.Since(p.received)
+	age := p.leasedAt.Sub(it.FirstDueAt) + time.Since(p.received)
 	return facts{
-		attempts: p.item.Attempts, deliveries: p.item.Deliveries,
-		age: age, dead: p.item.Dead != nil, stopping: stopping,
+		attempts: it.Attempts, failed: it.Last != (queue.Last{}),
+		age: age, dead: it.Dead != nil, stopping: stopping, own: it.Target != nil,
 	}
 }
 
 // settlement is the decision as the broker takes it, with the attempt's record.
-func (p *push) settlement(res *webhooks.Result, dec decision, node string) queue.SettleEntry {
-	status := int32(res.Status)
+func (p *push) settlement(it *queue.Item, res *webhooks.Result, dec decision, node string) queue.SettleEntry {
 	entry := queue.SettleEntry{
-		Receipt: p.item.Receipt(), Outcome: dec.outcome,
-		Delay: dec.delay, Reason: dec.reason,
+		Receipt: it.Receipt(), Outcome: dec.outcome,
+		Delay: dec.delay, Reason: dec.reason, Counts: dec.outcome == queue.Bury,
 		MaxAttempts: p.sub.Retry.MaxAttempts,
-		Record: &queue.Record{
-			Type:         queue.AttemptRecord,
-			Subscription: p.sub.Name,
-			StartedAt:    res.StartedAt, Duration: res.Duration,
-			Verdict: res.Verdict.String(), Status: status,
-			Error: res.Error, Response: res.Response,
-			Node: node,
-		},
+		Record:      p.record(res, node), Unlogged: !p.sub.logs(res.Verdict),
+		Item: it, OnDone: p.sub.OnDone,
 	}
 	// What we broke off ourselves tells nothing about the endpoint.
 	if res.Verdict != webhooks.Aborted && dec.outcome != queue.Complete {
-		entry.Last = queue.Last{Status: status, Error: res.Error}
+		entry.Last = queue.Last{Status: int32(res.Status), Error: res.Error}
 	}
 	return entry
 }
 
+// record is the attempt as the journal keeps it.
+func (p *push) record(res *webhooks.Result, node string) *queue.Record {
+	return &queue.Record{
+		Type:         queue.AttemptRecord,
+		Subscription: p.sub.Name,
+		StartedAt:    res.StartedAt, Duration: res.Duration,
+		Verdict: res.Verdict.String(), Status: int32(res.Status),
+		Error: res.Error, Response: res.Response,
+		Node: node,
+	}
+}
+
 // tell writes the one line that a push leaves in the log.
-func (d *Dispatcher) tell(p *push, res *webhooks.Result, dec decision, next queue.Outcome, sp pushSpan, err error) {
+func (d *Dispatcher) tell(p *push, it *queue.Item, res *webhooks.Result, dec decision, next string, sp pushSpan, err error) {
 	level := slog.LevelInfo
-	if err != nil {
+	if err != nil && !p.finished(err) {
 		level = slog.LevelWarn
 	}
 	ctx := context.Background()
@@ -222,14 +244,14 @@ func (d *Dispatcher) tell(p *push, res *webhooks.Result, dec decision, next queu
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, 11),
-		slog.String("item_id", p.item.ID.String()),
-		slog.Int("attempt", int(p.item.Deliveries)),
+		slog.String("item_id", it.ID.String()),
+		slog.Int("attempt", int(it.Deliveries)),
 		slog.Int("status", res.Status),
 		slog.String("verdict", res.Verdict.String()),
 		slog.String("duration", res.Duration.Round(time.Microsecond).String()),
-		slog.String("next", next.String()),
+		slog.String("next", next),
 	)
-	if dec.outcome != queue.Complete && next != queue.Bury {
+	if next == queue.Retry.String() || next == queue.Release.String() {
 		attrs = append(attrs, slog.String("retry_in", dec.delay.String()))
 	}
 	if res.Error != "" {

@@ -35,7 +35,7 @@ func TestDispatcher_SendsWhatTheItemSays(t *testing.T) {
 			first.ContentType != "application/json" || string(first.Body) != "\x00\xff" {
 			t.Errorf("request %+v", first.Request)
 		}
-		if len(first.Secrets) != 1 || first.Secrets[0] != sub.Secrets[0].Reveal() {
+		if len(first.Secrets) != 1 || first.Secrets[0] != sub.Secrets[0].Secret.Reveal() {
 			t.Error("not signed with the subscription's secret")
 		}
 		if h := first.Headers; len(h) != 3 || h["X-Both"] != "item" || h["X-Sub"] != "s" || h["X-Item"] != "i" {
@@ -143,7 +143,7 @@ func TestDispatcher_WritesOneLineAndOneRecordPerPush(t *testing.T) {
 				t.Errorf("%s is %v, want %v", key, lines[0][key], want)
 			}
 		}
-		if strings.Contains(r.log.String(), sub.Secrets[0].Reveal()) || strings.Contains(r.log.String(), endpoint) {
+		if strings.Contains(r.log.String(), sub.Secrets[0].Secret.Reveal()) || strings.Contains(r.log.String(), endpoint) {
 			t.Error("the log shows a secret or a URL")
 		}
 	})

@@ -37,13 +37,21 @@ func (r *running) has(p *push) bool {
 	return ok
 }
 
-// byNamespace returns them in batches for Extend.
-func (r *running) byNamespace() map[queue.Namespace][]*push {
+// holding is an item of a running push.
+type holding struct {
+	push *push
+	item *queue.Item
+}
+
+// byNamespace returns what they hold in batches for Extend.
+func (r *running) byNamespace() map[queue.Namespace][]holding {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	batches := map[queue.Namespace][]*push{}
+	batches := map[queue.Namespace][]holding{}
 	for p := range r.all {
-		batches[p.sub.Namespace] = append(batches[p.sub.Namespace], p)
+		for _, it := range p.items {
+			batches[p.sub.Namespace] = append(batches[p.sub.Namespace], holding{p, it})
+		}
 	}
 	return batches
 }
@@ -79,25 +87,25 @@ func (d *Dispatcher) renew(ctx context.Context) {
 
 func (d *Dispatcher) renewAll(ctx context.Context) error {
 	var firstErr error
-	for ns, pushes := range d.running.byNamespace() {
-		for len(pushes) > 0 {
-			n := min(len(pushes), maxLease)
-			if err := d.renewBatch(ctx, ns, pushes[:n]); err != nil && firstErr == nil {
+	for ns, held := range d.running.byNamespace() {
+		for len(held) > 0 {
+			n := min(len(held), maxLease)
+			if err := d.renewBatch(ctx, ns, held[:n]); err != nil && firstErr == nil {
 				firstErr = err
 			}
-			pushes = pushes[n:]
+			held = held[n:]
 		}
 	}
 	return firstErr
 }
 
-func (d *Dispatcher) renewBatch(ctx context.Context, ns queue.Namespace, pushes []*push) error {
+func (d *Dispatcher) renewBatch(ctx context.Context, ns queue.Namespace, held []holding) error {
 	// A store that hangs must not keep us from asking again.
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	entries := make([]queue.ExtendEntry, len(pushes))
-	for i, p := range pushes {
-		entries[i] = queue.ExtendEntry{Receipt: p.item.Receipt(), TTL: leaseTTL}
+	entries := make([]queue.ExtendEntry, len(held))
+	for i, h := range held {
+		entries[i] = queue.ExtendEntry{Receipt: h.item.Receipt(), TTL: leaseTTL}
 	}
 	// Taken before the call: the lease ends leaseTTL after the store looked at its
 	// clock, which was later.
@@ -106,12 +114,16 @@ func (d *Dispatcher) renewBatch(ctx context.Context, ns queue.Namespace, pushes 
 	if err != nil {
 		return fmt.Errorf("extend: %w", err)
 	}
-	for i, p := range pushes {
+	for i, h := range held {
+		p := h.push
 		switch {
 		case extended[i].Status == queue.Applied:
 			p.hold(asked.Add(leaseTTL))
-		case d.running.has(p):
-			// One that has ended meanwhile was settled by ourselves.
+		case extended[i].Status == queue.Gone && p.sub.Defer.Allowed:
+			// The endpoint has finished before it answers, as it may.
+		case d.running.has(p) && len(p.items) == 1:
+			// One that has ended meanwhile was settled by ourselves. A batch goes on for
+			// the sake of its other items.
 			p.abort(errLeaseLost)
 		}
 	}

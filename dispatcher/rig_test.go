@@ -15,6 +15,7 @@ import (
 
 	"github.com/posthaste-io/posthaste/dispatcher"
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/seal"
 	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/storagetest"
 	"github.com/posthaste-io/posthaste/subscriptions"
@@ -63,6 +64,7 @@ func newRig(t *testing.T, o dispatcher.Options) *rig {
 	store := storagetest.NewModel(time.Now)
 	r := &rig{t: t, broker: newBroker(store), sender: &sender{}, ended: make(chan struct{})}
 	r.subs = r.otherNode()
+	r.broker.subs = r.subs
 	o.Broker, o.Subscriptions, o.Sender = r.broker, r.subs, r.sender
 	o.Logger = slog.New(slog.NewJSONHandler(&r.log, nil))
 	o.Rand = func() float64 { return 0.5 }
@@ -87,9 +89,14 @@ func (r *rig) otherNode() *subscriptions.Service {
 		Queues:       r.broker,
 		CheckURL:     func(string) error { return nil },
 		CheckHeaders: webhooks.CheckHeaders,
+		CheckAuth:    func(subscriptions.Auth) error { return nil },
 		NewSecret:    webhooks.NewSecret,
+		Sealer:       nodeKeys,
 	})
 }
+
+// nodeKeys are those of all nodes, which read what the others wrote.
+var nodeKeys = seal.Random()
 
 func (r *rig) stop() {
 	r.end()
@@ -146,6 +153,15 @@ func (r *rig) item(id queue.ID) *queue.Item {
 		return nil
 	}
 	return &items[0]
+}
+
+// widen has an endpoint do so well that its window grows to what it may be.
+func (r *rig) widen(queueName string) {
+	r.t.Helper()
+	r.sender.script(slow(time.Millisecond, status(200)))
+	r.produceTo(queueName, make([]queue.ProduceItem, 1000)...)
+	pass(10 * time.Second)
+	r.sender.forget()
 }
 
 func (r *rig) held() int {
@@ -221,6 +237,13 @@ func (s *sender) seen() []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
+}
+
+// forget counts anew.
+func (s *sender) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests, s.max = nil, s.now
 }
 
 func (s *sender) most() int {

@@ -82,8 +82,8 @@ func TestLane_GivesTheSlotBackIfTheGateClosed(t *testing.T) {
 	it := &queue.Item{Content: queue.Content{Payload: make([]byte, 10)}}
 	d.slots.take(&l.holder, it.Size())
 	l.admit(t.Context(), []leased{{item: it}})
-	if d.slots.used != 0 || d.slots.bytes != 0 || l.holder.held != 0 || l.inFlight != 0 {
-		t.Errorf("%d slots and %d bytes are used, %d in flight", d.slots.used, d.slots.bytes, l.inFlight)
+	if d.slots.used != 0 || d.slots.bytes != 0 || l.holder.held != 0 || l.running != 0 {
+		t.Errorf("%d slots and %d bytes are used, %d in flight", d.slots.used, d.slots.bytes, l.running)
 	}
 	if entry := (<-settled)[0]; entry.Outcome != queue.Release || entry.Receipt != it.Receipt() {
 		t.Errorf("settled by %+v, want the item released", entry)
@@ -105,6 +105,10 @@ func (s settles) Lease(context.Context, queue.LeaseParams) (queue.LeaseReply, er
 
 func (s settles) Extend(context.Context, queue.Namespace, string, []queue.ExtendEntry) ([]queue.Extended, error) {
 	return nil, queue.ErrShuttingDown
+}
+
+func (s settles) Stats(context.Context, queue.Namespace, string) (queue.QueueStats, error) {
+	return queue.QueueStats{}, queue.ErrShuttingDown
 }
 
 func TestC16_SlotsBoundBytes(t *testing.T) {

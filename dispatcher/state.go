@@ -10,7 +10,8 @@ import (
 
 // LaneState is what a lane is doing, for people.
 type LaneState struct {
-	// Window is how many requests may run, InFlight how many do.
+	// Window is how many requests may run to the subscription's own endpoint, InFlight how
+	// many do.
 	Window   int
 	InFlight int
 	// Breaker is closed, open or half-open; BreakerUntil, if not zero, when an open one probes.
@@ -18,10 +19,32 @@ type LaneState struct {
 	BreakerUntil time.Time
 	// PausedUntil, if not zero, is how long the endpoint asked us to wait.
 	PausedUntil time.Time
+	// RateUntil, if not zero, is when the rate lets the next request start.
+	RateUntil time.Time
+	// Deferred is how many items the endpoint keeps to finish later, MaxDeferred how many
+	// it may, 0 if it may not.
+	Deferred    int
+	MaxDeferred int
 	// LastError is the newest failure's text, with the time when it was known; empty if
 	// there was none since the process started.
 	LastError   string
 	LastErrorAt time.Time
+	// Hosts are those with requests or trouble, where items bring their own targets, by
+	// their names, at most 50.
+	Hosts []HostState
+}
+
+// HostState is what a lane does for one host; see [LaneState].
+type HostState struct {
+	Host         string
+	Window       int
+	InFlight     int
+	Breaker      string
+	BreakerUntil time.Time
+	PausedUntil  time.Time
+	RateUntil    time.Time
+	LastError    string
+	LastErrorAt  time.Time
 }
 
 // LaneState returns the state of a subscription's lane in this process, and false
@@ -52,13 +75,28 @@ func (d *Dispatcher) Lanes() map[subscriptions.Key]LaneState {
 func (l *lane) state(now time.Time) LaneState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	m := l.main.state(l.most, now)
 	state := LaneState{
-		Window: l.sub.MaxInFlight, InFlight: l.inFlight,
-		LastError: l.lastError, LastErrorAt: l.lastErrorAt,
+		Window: m.Window, InFlight: m.InFlight,
+		Breaker: m.Breaker, BreakerUntil: m.BreakerUntil,
+		PausedUntil: m.PausedUntil, RateUntil: m.RateUntil,
+		LastError: m.LastError, LastErrorAt: m.LastErrorAt,
+		Hosts: l.hosts.shown(l.most, now),
 	}
-	state.Breaker, state.BreakerUntil = l.breaker.state(now)
-	if now.Before(l.pausedUntil) {
-		state.PausedUntil = l.pausedUntil
+	if l.sub.Defer.Allowed {
+		state.Deferred, state.MaxDeferred = l.deferred, l.sub.Defer.Max
+	}
+	return state
+}
+
+func (f *flow) state(most int, now time.Time) HostState {
+	state := HostState{
+		Window: f.window.limit(most, now), InFlight: f.inFlight, RateUntil: f.rateUntil(now),
+		LastError: f.lastError, LastErrorAt: f.lastErrorAt,
+	}
+	state.Breaker, state.BreakerUntil = f.breaker.state(now)
+	if now.Before(f.pausedUntil) {
+		state.PausedUntil = f.pausedUntil
 	}
 	return state
 }

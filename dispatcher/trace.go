@@ -11,7 +11,6 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/webhooks"
 )
 
@@ -50,11 +49,14 @@ func (p *push) spanAttributes() []attribute.KeyValue {
 		semconv.MessagingMessageBodySize(len(p.item.Payload)),
 		attribute.Int("posthaste.attempt", int(p.item.Deliveries)),
 	}
+	if len(p.items) > 1 {
+		attrs = append(attrs, semconv.MessagingBatchMessageCount(len(p.items)))
+	}
 	if p.item.Deliveries > 1 {
 		attrs = append(attrs, semconv.HTTPRequestResendCount(int(p.item.Deliveries)-1))
 	}
 	// The rest of the URL may be a secret.
-	if u, err := url.Parse(p.sub.URL); err == nil && u.Hostname() != "" {
+	if u, err := url.Parse(p.url()); err == nil && u.Hostname() != "" {
 		attrs = append(attrs, semconv.ServerAddress(u.Hostname()))
 	}
 	return attrs
@@ -80,7 +82,7 @@ func (s pushSpan) parent() string {
 }
 
 // end closes the span with what came of the push.
-func (s pushSpan) end(res *webhooks.Result, next queue.Outcome, unsettled error) {
+func (s pushSpan) end(res *webhooks.Result, next string, unsettled error) {
 	if s.span == nil {
 		return
 	}
@@ -90,12 +92,12 @@ func (s pushSpan) end(res *webhooks.Result, next queue.Outcome, unsettled error)
 	}
 	s.span.SetAttributes(
 		attribute.String("posthaste.verdict", res.Verdict.String()),
-		attribute.String("posthaste.next", next.String()),
+		attribute.String("posthaste.next", next),
 	)
 	if res.Status != 0 {
 		s.span.SetAttributes(semconv.HTTPResponseStatusCode(res.Status))
 	}
-	if res.Verdict != webhooks.Delivered {
+	if res.Verdict != webhooks.Delivered && res.Verdict != webhooks.Deferred {
 		s.span.SetAttributes(semconv.ErrorTypeKey.String(res.Class))
 		s.span.SetStatus(codes.Error, res.Error)
 	}

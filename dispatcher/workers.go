@@ -53,11 +53,19 @@ func (d *Dispatcher) series(p *push, idle *time.Timer) *push {
 // run is a push from its start until its slot is free.
 func (d *Dispatcher) run(ctx context.Context, p *push, cancel context.CancelCauseFunc) {
 	defer d.pushes.Done()
-	size := p.item.Size()
+	size := p.size()
 	p.begin(cancel)
 	d.running.add(p)
 	d.push(ctx, p)
 	d.running.remove(p)
 	p.drop()
 	d.slots.put(&p.lane.holder, 1, size)
+}
+
+// size is what the push holds of the bytes that the process may have in flight.
+func (p *push) size() (n int) {
+	for _, it := range p.items {
+		n += it.Size()
+	}
+	return n
 }

@@ -58,9 +58,9 @@ type Options struct {
 	// OnDone returns the queue that the subscription of a queue tells how items end, or
 	// "" if there is none; nil is no subscriptions.
 	OnDone func(ctx context.Context, ns Namespace, queue string) (string, error)
-	// PushedBy names the subscription of a queue, "" if there is none; nil is no
-	// subscriptions.
-	PushedBy func(ctx context.Context, ns Namespace, queue string) (string, error)
+	// PushedBy names the subscription of a queue, "" if there is none, and says whether it
+	// has all that happens to its items in the attempt log; nil is no subscriptions.
+	PushedBy func(ctx context.Context, ns Namespace, queue string) (name string, logs bool, err error)
 	// Records returns the journal's records of an item in a namespace, newest first,
 	// at most limit; nil knows of none.
 	Records func(ctx context.Context, ns Namespace, id ID, limit int) ([]Record, error)

@@ -1,6 +1,12 @@
 package queue
 
-import "time"
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Item is one entry of a queue: its content, which never changes, and its state,
 // which the store alone changes. Instants are UTC with microseconds.
@@ -78,6 +84,22 @@ type Target struct {
 	URL     string
 	Method  string
 	Timeout time.Duration
+}
+
+// Host is where the target's requests go: the host in lower case and the port, however
+// they are spelled. It is empty for a URL that has none.
+func (t *Target) Host() string {
+	u, err := url.Parse(t.URL)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
+	} else if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+		port = strconv.FormatUint(n, 10)
+	}
+	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port)
 }
 
 // Size is what the content adds to an answer, in bytes; budgets count it.

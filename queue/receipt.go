@@ -16,11 +16,12 @@ type Receipt struct {
 	// Notify says that somebody is told of the item's end, so that whoever settles has to
 	// look for it.
 	Notify bool
-	// Pushed says that an endpoint was given the receipt, to settle by itself: the limits of
-	// its subscription are in force. Logged says that what it does goes into the attempt log.
+	// Pushed says that an endpoint was given the receipt, to settle by itself: the limits and
+	// the log policy of its subscription are in force.
 	//
-	// None of the three is a part of the proof: with and without them the lease is the same.
-	Pushed, Logged bool
+	// Neither is a part of the proof: with and without them the lease is the same. Whoever
+	// takes receipts from strangers sets both, lest somebody takes them off.
+	Pushed bool
 }
 
 // The first byte of a receipt says how it is laid out, and what is to be known before
@@ -29,7 +30,6 @@ const (
 	receiptFormat = 1
 	receiptNotify = 1
 	receiptPushed = 2
-	receiptLogged = 4
 )
 
 // Layout, big-endian: format 1, queue 8, home 8, partition 4, id 16, counter 8,
@@ -49,9 +49,6 @@ func (r Receipt) String() string {
 	if r.Pushed {
 		format += receiptPushed
 	}
-	if r.Logged {
-		format += receiptLogged
-	}
 	b = append(b, format)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Key.Queue))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Key.Home))
@@ -70,7 +67,7 @@ func (r Receipt) namesItemOf(ns Namespace) bool {
 
 // lease is the receipt without what is no part of the proof: two of one lease are equal.
 func (r Receipt) lease() Receipt {
-	r.Notify, r.Pushed, r.Logged = false, false, false
+	r.Notify, r.Pushed = false, false
 	return r
 }
 
@@ -86,14 +83,14 @@ func ParseReceipt(s string) (Receipt, error) {
 	if err != nil || strings.ContainsAny(s, "\r\n") {
 		return Receipt{}, fmt.Errorf("not a receipt: not base64url without padding")
 	}
-	if len(b) == 0 || b[0] < receiptFormat || b[0] > receiptFormat+receiptNotify+receiptPushed+receiptLogged {
+	if len(b) == 0 || b[0] < receiptFormat || b[0] > receiptFormat+receiptNotify+receiptPushed {
 		return Receipt{}, fmt.Errorf("not a receipt of a version that this server knows")
 	}
 	if len(b) != receiptSize {
 		return Receipt{}, fmt.Errorf("not a receipt: %d bytes, want %d", len(b), receiptSize)
 	}
 	said := b[0] - receiptFormat
-	r := Receipt{Notify: said&receiptNotify != 0, Pushed: said&receiptPushed != 0, Logged: said&receiptLogged != 0}
+	r := Receipt{Notify: said&receiptNotify != 0, Pushed: said&receiptPushed != 0}
 	b = b[1:]
 	r.Key.Queue = Number(binary.BigEndian.Uint64(b))
 	r.Key.Home = Number(binary.BigEndian.Uint64(b[8:]))

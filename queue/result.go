@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 )
@@ -41,17 +42,17 @@ func (b *Broker) ending(ctx context.Context, e *SettleEntry) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	by, logs, err := b.pushedBy(ctx, q, e)
 	switch {
-	case q.settings().KeepEnded > 0 || e.Receipt.Logged:
-		r := &Record{Type: EndingRecord, Verdict: VerdictCompleted, Response: e.Result}
+	case err != nil:
+		return nil, err
+	case q.settings().KeepEnded > 0 || logs:
+		r := &Record{Type: EndingRecord, Verdict: VerdictCompleted, Response: e.Result, Subscription: by}
 		if e.Record != nil {
 			r.Response = e.Record.Response[:min(len(e.Record.Response), MaxResponse)]
 		}
-		if e.Receipt.Logged {
-			r.Subscription, err = b.pushedBy(ctx, q)
-		}
-		return r, err
-	case e.Receipt.Pushed:
+		return r, nil
+	case by != "":
 		return nil, nil // an endpoint does not know what is kept, and is done all the same
 	case len(e.Result) > 0 && !e.tells():
 		return nil, errResultLost(q)
@@ -66,11 +67,14 @@ const VerdictDeferred = "deferred"
 // laterOutcome makes the record of what an endpoint did with an item that it was to finish
 // later, other than to complete it, or nil if the attempt log does not have the item.
 func (b *Broker) laterOutcome(ctx context.Context, q *knownQueue, e *SettleEntry) (*Record, error) {
-	if !e.Receipt.Logged || e.Record != nil {
+	if e.Record != nil {
 		return nil, nil
 	}
-	name, err := b.pushedBy(ctx, q)
-	return &Record{Type: OutcomeRecord, Verdict: VerdictDeferred, Subscription: name, Error: e.Reason}, err
+	by, logs, err := b.pushedBy(ctx, q, e)
+	if err != nil || !logs {
+		return nil, err
+	}
+	return &Record{Type: OutcomeRecord, Verdict: VerdictDeferred, Subscription: by, Error: cmp.Or(e.Reason, cleanLast(e.Last).Error)}, nil
 }
 
 // limitOf is the limit of attempts of a queue's subscription, for an endpoint that was to
@@ -82,10 +86,11 @@ func (b *Broker) limitOf(ctx context.Context, q *knownQueue, e *SettleEntry) (in
 	return b.opts.Limit(ctx, q.number.Namespace(), q.name)
 }
 
-// pushedBy names the subscription of a queue, "" if there is none any more.
-func (b *Broker) pushedBy(ctx context.Context, q *knownQueue) (string, error) {
-	if b.opts.PushedBy == nil {
-		return "", nil
+// pushedBy names the subscription whose endpoint was given the receipt, and says whether
+// what it does goes into the attempt log; "" if there is none, or none any more.
+func (b *Broker) pushedBy(ctx context.Context, q *knownQueue, e *SettleEntry) (name string, logs bool, err error) {
+	if !e.Receipt.Pushed || b.opts.PushedBy == nil {
+		return "", false, nil
 	}
 	return b.opts.PushedBy(ctx, q.number.Namespace(), q.name)
 }

@@ -208,7 +208,7 @@ func (b *Broker) target(ctx context.Context, ns Namespace, e *SettleEntry) (to t
 		if to.limit, err = b.limitOf(ctx, to.queue, e); err == nil {
 			to.record, err = b.laterOutcome(ctx, to.queue, e)
 		}
-	case e.Receipt.Logged:
+	case e.Receipt.Pushed:
 		var q *knownQueue
 		if q, err = b.known.numbered(ctx, e.Receipt.Key.Queue); err == nil {
 			to.record, err = b.laterOutcome(ctx, q, e)

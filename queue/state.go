@@ -140,7 +140,7 @@ func (b *Broker) ends(ctx context.Context, ns Namespace, id ID, q *knownQueue, l
 		if r.Subscription != "" {
 			e.pushed = true
 		}
-		if r.Type == AttemptRecord && (r.Next == StepRetry || r.Next == StepBury || r.Next == StepComplete) {
+		if (r.Type == AttemptRecord || r.Type == OutcomeRecord) && (r.Next == StepRetry || r.Next == StepBury) {
 			e.attempts++
 		}
 	}

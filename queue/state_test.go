@@ -142,12 +142,12 @@ func TestLook_KnowsWhatWasPushed(t *testing.T) {
 // as long as one that was pushed.
 func TestLook_KnowsWhatAnEndpointFinishedLater(t *testing.T) {
 	t.Parallel()
-	pushedBy := func(context.Context, queue.Namespace, string) (string, error) { return "s", nil }
+	pushedBy := func(context.Context, queue.Namespace, string) (string, bool, error) { return "s", true, nil }
 	bubbleWith(t, queue.Options{PushedBy: pushedBy}, func(t *testing.T, f *fixture) {
 		f.produce(t, "orders", items(1)...)
 		it := f.leaseOne(t, "orders")
 		receipt := it.Receipt()
-		receipt.Logged = true
+		receipt.Pushed = true
 		parsed, err := queue.ParseReceipt(receipt.String())
 		if err != nil || parsed != receipt {
 			t.Fatalf("parsed %+v, %v", parsed, err)

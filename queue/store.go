@@ -329,9 +329,8 @@ type Settled struct {
 	AvailableAt time.Time
 }
 
-// Extension moves one deadline to now + TTL: never earlier than it was, but for a
-// handover, where the new holder has its own time. A lapsed lease that nobody took is
-// revived, its lapse uncounted.
+// Extension moves one deadline to now + TTL, never earlier than it was. A lapsed
+// lease that nobody took is revived, its lapse uncounted.
 type Extension struct {
 	Key   Key
 	Token Token

@@ -1,11 +1,8 @@
 package subscriptions
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
@@ -20,7 +17,24 @@ type Change struct {
 	Headers     map[string]string
 	Timeout     *time.Duration
 	MaxInFlight *int
+	Rate        *Rate
 	Retry       PolicyChange
+	AllowTarget *bool
+	HTTP2       *bool
+	Format      *Format
+	Defer       DeferChange
+	// Batch and Auth are replaced whole.
+	Batch  *Batch
+	Log    *LogPolicy
+	OnDone *string
+	Auth   *Auth
+}
+
+// DeferChange is the part of a [Change] about finishing later.
+type DeferChange struct {
+	Allowed *bool
+	Timeout *time.Duration
+	Max     *int
 }
 
 // PolicyChange is the part of a [Change] about retries. A schedule wins over the
@@ -33,22 +47,9 @@ type PolicyChange struct {
 	Multiplier  *float64
 	GiveUpAfter *time.Duration
 	BuryOn      []int32
+
+	DisableAfter *time.Duration
 }
-
-// Bounds of the settings.
-const (
-	minTimeout     = time.Second
-	maxTimeout     = 30 * time.Minute
-	maxMaxInFlight = 1000
-	maxWait        = 30 * 24 * time.Hour
-	maxGiveUp      = 366 * 24 * time.Hour
-	maxMultiplier  = 100
-	maxSteps       = 100
-	maxBuryOn      = 100
-)
-
-// methods carry a body and have no meaning for caches.
-var methods = []string{"POST", "PUT", "PATCH"}
 
 // apply writes what is set into s and judges the result. Paths of errors are the
 // wire's names.
@@ -60,6 +61,21 @@ func (c Change) apply(s *Subscription, checks checks) error {
 	}
 	set(&s.Timeout, c.Timeout)
 	set(&s.MaxInFlight, c.MaxInFlight)
+	set(&s.Rate, c.Rate)
+	set(&s.AllowTarget, c.AllowTarget)
+	set(&s.HTTP2, c.HTTP2)
+	setWord(&s.Format, c.Format, wordPlain)
+	set(&s.Defer.Allowed, c.Defer.Allowed)
+	set(&s.Defer.Timeout, c.Defer.Timeout)
+	set(&s.Defer.Max, c.Defer.Max)
+	if c.Batch != nil {
+		s.Batch = c.Batch.whole()
+	}
+	setWord(&s.Log, c.Log, wordAll)
+	set(&s.OnDone, c.OnDone)
+	if c.Auth != nil {
+		s.Auth = c.Auth.clone()
+	}
 	if err := checks.settings(s); err != nil {
 		return err
 	}
@@ -78,6 +94,7 @@ func (c PolicyChange) apply(p *Policy) error {
 	set(&p.MaxBackoff, c.MaxBackoff)
 	set(&p.Multiplier, c.Multiplier)
 	set(&p.GiveUpAfter, c.GiveUpAfter)
+	set(&p.DisableAfter, c.DisableAfter)
 	if c.BuryOn != nil {
 		p.BuryOn = slices.Clone(c.BuryOn)
 	}
@@ -105,87 +122,36 @@ func (c PolicyChange) checkBackoff(p *Policy) error {
 	return queue.Invalid(field, "is not used, since the subscription has a schedule; give retry.schedule: [] first")
 }
 
+// whole fills in what a batch that is on leaves out. One that is off is the zero value,
+// unless it has settings that only a batch needs, which is for the check to refuse.
+func (b Batch) whole() Batch {
+	setWord(&b.Encoding, &b.Encoding, wordJSON)
+	switch {
+	case b.MaxItems == 1:
+		return Batch{}
+	case b.On() && b.MaxBytes == 0:
+		b.MaxBytes = DefaultBatchBytes
+	}
+	return b
+}
+
 func set[T any](to, from *T) {
 	if from != nil {
 		*to = *from
 	}
 }
 
-// checks are the rules that other parts of the program own.
-type checks struct {
-	url     func(string) error
-	headers func(map[string]string) error
-	secret  func(string) error
-}
+// What callers may call the defaults that are stored as empty words.
+const (
+	wordPlain = "plain"
+	wordAll   = "all"
+	wordJSON  = "json"
+)
 
-func (c checks) settings(s *Subscription) error {
-	if s.URL == "" {
-		return queue.Invalid("url", "is missing; want the endpoint, such as https://example.com/hook")
+// setWord sets a word of which the empty one is the default, which has a name as well.
+func setWord[T ~string](to, from *T, name T) {
+	set(to, from)
+	if *to == name {
+		*to = ""
 	}
-	if err := c.url(s.URL); err != nil {
-		return asInvalid("url", err)
-	}
-	if !slices.Contains(methods, s.Method) {
-		return queue.Invalid("method", "%.20q is not one of %s", s.Method, strings.Join(methods, ", "))
-	}
-	if err := c.headers(s.Headers); err != nil {
-		return asInvalid("headers", err)
-	}
-	if err := between("timeout", s.Timeout, minTimeout, maxTimeout); err != nil {
-		return err
-	}
-	return between("max_in_flight", s.MaxInFlight, 1, maxMaxInFlight)
-}
-
-// asInvalid keeps an error that already names a field, and names one otherwise.
-func asInvalid(field string, err error) error {
-	if _, ok := errors.AsType[*queue.InvalidError](err); ok {
-		return err
-	}
-	return queue.Invalid(field, "%v", err)
-}
-
-func (p *Policy) check() error {
-	if p.MaxAttempts < 1 && p.MaxAttempts != -1 {
-		return queue.Invalid("retry.max_attempts", "is %d; want 1 or more, or -1 for no limit", p.MaxAttempts)
-	}
-	if len(p.Schedule) > maxSteps {
-		return queue.Invalid("retry.schedule", "has %d entries; want at most %d, the last repeats", len(p.Schedule), maxSteps)
-	}
-	for i, wait := range p.Schedule {
-		if err := between(fmt.Sprintf("retry.schedule[%d]", i), wait, 0, maxWait); err != nil {
-			return err
-		}
-	}
-	if err := between("retry.min_backoff", p.MinBackoff, time.Millisecond, maxWait); err != nil {
-		return err
-	}
-	if err := between("retry.max_backoff", p.MaxBackoff, p.MinBackoff, maxWait); err != nil {
-		return err
-	}
-	if err := between("retry.multiplier", p.Multiplier, 1, maxMultiplier); err != nil {
-		return err
-	}
-	if p.GiveUpAfter != 0 {
-		if err := between("retry.give_up_after", p.GiveUpAfter, time.Second, maxGiveUp); err != nil {
-			return err
-		}
-	}
-	if len(p.BuryOn) > maxBuryOn {
-		return queue.Invalid("retry.bury_on", "has %d entries; want at most %d", len(p.BuryOn), maxBuryOn)
-	}
-	for i, status := range p.BuryOn {
-		if err := between(fmt.Sprintf("retry.bury_on[%d]", i), status, 300, 599); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// between is written so that NaN is refused as well.
-func between[T int | int32 | float64 | time.Duration](field string, v, low, high T) error {
-	if v >= low && v <= high {
-		return nil
-	}
-	return queue.Invalid(field, "is %v; want %v to %v", v, low, high)
 }

@@ -50,7 +50,10 @@ const rounds = 20
 // returns the revision. The queue is made once it is known to be the subscription's,
 // so that a creation that is refused makes none.
 func (s *Service) enter(ctx context.Context, sub Subscription) (uint64, error) {
-	doc := toDocument(sub)
+	doc, err := s.sealed(&sub)
+	if err != nil {
+		return 0, err
+	}
 	doc.Pending = true
 	revision, err := s.putPending(ctx, doc)
 	if err != nil {

@@ -206,6 +206,8 @@ var errCrashed = errors.New("crashed")
 type mapCollection[T any] struct {
 	// before is asked before a write: put or delete.
 	before func(op string) error
+	// beforeGet and afterGet run around a read, if they are not nil.
+	beforeGet, afterGet func()
 	// yield mixes up concurrent callers.
 	yield bool
 
@@ -224,9 +226,15 @@ func newMapCollection[T any]() *mapCollection[T] {
 }
 
 func (c *mapCollection[T]) Get(_ context.Context, _ queue.Namespace, name string) (T, uint64, error) {
+	if c.beforeGet != nil {
+		c.beforeGet()
+	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	v, ok := c.all[name]
+	c.mu.Unlock()
+	if c.afterGet != nil {
+		c.afterGet()
+	}
 	if !ok {
 		return v.value, 0, queue.ErrNotFound
 	}

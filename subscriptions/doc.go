@@ -11,6 +11,6 @@
 // steps leaves nothing that a later creation cannot take over, and no clock decides
 // who lives.
 //
-// Secrets leave this package in two ways only: [Secret.Reveal], for who signs with
-// them, and [Document], which goes to the store.
+// Secrets leave this package in two ways only: [Secret.Reveal], for who signs and
+// authenticates with them, and sealed by a [Sealer], in a [Document].
 package subscriptions

@@ -7,8 +7,8 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is a signing secret (whsec_…) that never shows itself: not in logs, not
-// in errors, not in JSON.
+// Secret is a signing secret (whsec_…), a password, a token or a private key that never
+// shows itself: not in logs, not in errors, not in JSON.
 type Secret string
 
 // Reveal returns the secret itself, for the signer and for the one answer that

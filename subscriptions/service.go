@@ -10,29 +10,38 @@ import (
 	"github.com/posthaste-io/posthaste/queue"
 )
 
-// Options are what a service is made of. All but Logger, Namespaces and Now must be set.
+// Options are what a service is made of. All but Announce, Logger, Namespaces and Now
+// must be set.
 type Options struct {
 	// Docs and Claims are kept apart: one by the subscription's name, the other by
 	// its queue's.
 	Docs   Collection[Document]
 	Claims Collection[Claim]
 	Queues Queues
-	// CheckURL, CheckHeaders and CheckSecret judge what only the sender can judge. What
-	// they answer is told to the client, so it holds nothing of a secret.
+	// Sealer encrypts what is secret. All nodes have the same keys.
+	Sealer Sealer
+	// CheckURL, CheckHeaders, CheckSecret and CheckAuth judge what only the sender can
+	// judge. What they answer is told to the client, so it holds nothing of a secret.
 	CheckURL     func(string) error
 	CheckHeaders func(map[string]string) error
 	CheckSecret  func(string) error
+	CheckAuth    func(Auth) error
+	// Announce, if not nil, produces an item on the queue of events, if there is one.
+	Announce func(ctx context.Context, ns queue.Namespace, kind string, payload []byte) error
 	// NewSecret makes the secret of a subscription that brings none.
 	NewSecret func() string
 	// Namespaces are those that [Service.All] reads; none means the default one.
 	Namespaces []queue.Namespace
 	Logger     *slog.Logger
-	// Now stamps documents, for people to read: nothing is decided by it. Nil is time.Now.
+	// Now stamps documents, for people to read, and tells until when an old secret signs:
+	// nothing else is decided by it. Nil is time.Now.
 	Now func() time.Time
 }
 
-// Queues makes the queue that a new subscription drains.
+// Queues makes the queue that a new subscription drains, and knows the one that is told
+// outcomes.
 type Queues interface {
+	Queue(ctx context.Context, ns queue.Namespace, name string) (settings queue.Settings, revision uint64, err error)
 	EnsureQueue(ctx context.Context, ns queue.Namespace, name string) (queue.Settings, error)
 }
 
@@ -41,12 +50,15 @@ type Service struct {
 	docs       Collection[Document]
 	claims     Collection[Claim]
 	queues     Queues
+	sealer     Sealer
 	checks     checks
+	announcing func(ctx context.Context, ns queue.Namespace, kind string, payload []byte) error
 	newSecret  func() string
 	namespaces []queue.Namespace
 	log        *slog.Logger
 	now        func() time.Time
 	watchers   watchers
+	answers    answers
 }
 
 var _ queue.Subscribers = (*Service)(nil)
@@ -54,8 +66,8 @@ var _ queue.Subscribers = (*Service)(nil)
 // New returns a service.
 func New(o Options) *Service {
 	s := &Service{
-		docs: o.Docs, claims: o.Claims, queues: o.Queues,
-		checks:     checks{url: o.CheckURL, headers: o.CheckHeaders, secret: o.CheckSecret},
+		docs: o.Docs, claims: o.Claims, queues: o.Queues, sealer: o.Sealer, announcing: o.Announce,
+		checks:     checks{url: o.CheckURL, headers: o.CheckHeaders, secret: o.CheckSecret, auth: o.CheckAuth},
 		newSecret:  o.NewSecret,
 		namespaces: o.Namespaces, log: o.Logger, now: o.Now,
 	}
@@ -86,18 +98,39 @@ type CreateParams struct {
 // answer shows. It makes the queue if it is not there, and none if it is refused.
 //
 // Errors: [queue.InvalidError]; [queue.ErrExists], as [TakenError] where the queue
-// is pushed to already; those of the store.
+// is pushed to already; [ErrNoKey]; those of the store.
 func (s *Service) Create(ctx context.Context, p CreateParams) (Subscription, error) {
 	sub, err := s.draft(p)
 	if err != nil {
+		return Subscription{}, err
+	}
+	if err := s.checkOnDone(ctx, &sub); err != nil {
 		return Subscription{}, err
 	}
 	if sub.Revision, err = s.enter(ctx, sub); err != nil {
 		return Subscription{}, err
 	}
 	s.log.Info("subscription created", "subscription", sub.Name, "queue", sub.Queue)
-	s.watchers.changed(sub.Key())
+	s.changed(&sub)
 	return sub, nil
+}
+
+// checkOnDone refuses a queue of outcomes that is not there.
+func (s *Service) checkOnDone(ctx context.Context, sub *Subscription) error {
+	if sub.OnDone == "" {
+		return nil
+	}
+	_, _, err := s.queues.Queue(ctx, sub.Namespace, sub.OnDone)
+	if errors.Is(err, queue.ErrNotFound) {
+		return queue.Invalid("on_done", "names the queue %s, which is not there; create it first", sub.OnDone)
+	}
+	return err
+}
+
+// changed tells this process that a subscription is another one now, or gone.
+func (s *Service) changed(sub *Subscription) {
+	s.answers.forget(sub.Namespace, sub.Queue)
+	s.watchers.changed(sub.Key())
 }
 
 func (s *Service) draft(p CreateParams) (Subscription, error) {
@@ -117,44 +150,71 @@ func (s *Service) draft(p CreateParams) (Subscription, error) {
 		Namespace: p.Namespace, Name: p.Name, Queue: p.Queue,
 		Method: DefaultMethod, Timeout: DefaultTimeout, MaxInFlight: DefaultMaxInFlight,
 		Retry:   DefaultPolicy(),
+		Defer:   Defer{Timeout: DefaultDeferTimeout, Max: DefaultMaxDeferred},
 		Paused:  p.Paused,
-		Secrets: []Secret{p.Secret}, CreatedAt: now, UpdatedAt: now,
+		Secrets: []SigningSecret{{Secret: p.Secret}}, CreatedAt: now, UpdatedAt: now,
 	}
 	return sub, p.apply(&sub, s.checks)
 }
 
 // Get returns a subscription, or [queue.ErrNotFound].
 func (s *Service) Get(ctx context.Context, ns queue.Namespace, name string) (Subscription, error) {
-	doc, revision, err := s.docs.Get(ctx, ns, name)
+	doc, revision, err := s.document(ctx, ns, name)
 	if err != nil {
 		return Subscription{}, err
 	}
-	if doc.Pending {
-		return Subscription{}, fmt.Errorf("subscription %s: %w", name, queue.ErrNotFound)
-	}
-	return fromDocument(doc, revision), nil
-}
-
-// ByQueue returns the subscription that drains a queue, or [queue.ErrNotFound].
-func (s *Service) ByQueue(ctx context.Context, ns queue.Namespace, name string) (Subscription, error) {
-	claim, _, err := s.claims.Get(ctx, ns, name)
+	sub, err := s.opened(&doc, revision)
 	if err != nil {
 		return Subscription{}, err
-	}
-	sub, err := s.Get(ctx, ns, claim.Subscription)
-	if err != nil {
-		return Subscription{}, err
-	}
-	if sub.Queue != name {
-		// The claim was left over by a deletion, and the name is used anew.
-		return Subscription{}, fmt.Errorf("subscription of queue %s: %w", name, queue.ErrNotFound)
 	}
 	return sub, nil
 }
 
+// document returns the document of a subscription, closed, with its revision.
+func (s *Service) document(ctx context.Context, ns queue.Namespace, name string) (Document, uint64, error) {
+	doc, revision, err := s.docs.Get(ctx, ns, name)
+	if err != nil {
+		return Document{}, 0, err
+	}
+	if doc.Pending {
+		return Document{}, 0, fmt.Errorf("subscription %s: %w", name, queue.ErrNotFound)
+	}
+	return doc, revision, nil
+}
+
+// ByQueue returns the subscription that drains a queue, or [queue.ErrNotFound].
+func (s *Service) ByQueue(ctx context.Context, ns queue.Namespace, name string) (Subscription, error) {
+	doc, revision, err := s.documentOf(ctx, ns, name)
+	if err != nil {
+		return Subscription{}, err
+	}
+	sub, err := s.opened(&doc, revision)
+	if err != nil {
+		return Subscription{}, err
+	}
+	return sub, nil
+}
+
+// documentOf returns the document of the subscription that drains a queue.
+func (s *Service) documentOf(ctx context.Context, ns queue.Namespace, name string) (Document, uint64, error) {
+	claim, _, err := s.claims.Get(ctx, ns, name)
+	if err != nil {
+		return Document{}, 0, err
+	}
+	doc, revision, err := s.document(ctx, ns, claim.Subscription)
+	if err != nil {
+		return Document{}, 0, err
+	}
+	if doc.Queue != name {
+		// The claim was left over by a deletion, and the name is used anew.
+		return Document{}, 0, fmt.Errorf("subscription of queue %s: %w", name, queue.ErrNotFound)
+	}
+	return doc, revision, nil
+}
+
 // Subscribed says whether a queue is pushed.
 func (s *Service) Subscribed(ctx context.Context, ns queue.Namespace, name string) (bool, error) {
-	_, err := s.ByQueue(ctx, ns, name)
+	_, _, err := s.documentOf(ctx, ns, name)
 	if errors.Is(err, queue.ErrNotFound) {
 		return false, nil
 	}
@@ -163,9 +223,9 @@ func (s *Service) Subscribed(ctx context.Context, ns queue.Namespace, name strin
 
 // Unsubscribe deletes the subscription of a queue, if it has one.
 func (s *Service) Unsubscribe(ctx context.Context, ns queue.Namespace, name string) error {
-	sub, err := s.ByQueue(ctx, ns, name)
+	doc, _, err := s.documentOf(ctx, ns, name)
 	if err == nil {
-		err = s.Delete(ctx, ns, sub.Name)
+		err = s.Delete(ctx, ns, doc.Name)
 	}
 	if errors.Is(err, queue.ErrNotFound) {
 		return nil
@@ -176,37 +236,48 @@ func (s *Service) Unsubscribe(ctx context.Context, ns queue.Namespace, name stri
 // Limit returns the limit of attempts that the subscription of a queue sets (-1 is
 // none), or 0 if the queue is not pushed.
 func (s *Service) Limit(ctx context.Context, ns queue.Namespace, name string) (int32, error) {
-	sub, err := s.ByQueue(ctx, ns, name)
+	doc, _, err := s.documentOf(ctx, ns, name)
 	if errors.Is(err, queue.ErrNotFound) {
 		return 0, nil
 	}
-	return sub.Retry.MaxAttempts, err
+	return doc.Retry.MaxAttempts, err
 }
 
 // List returns subscriptions in the order of their names, after the one named. A
-// page that is shorter than limit is the last.
+// page that is shorter than limit is the last. One whose secrets do not open is listed
+// without them.
 func (s *Service) List(ctx context.Context, ns queue.Namespace, after string, limit int) ([]Subscription, error) {
 	var subs []Subscription
+	closed, why := 0, error(nil)
 	for len(subs) < limit {
 		want := limit - len(subs)
 		page, err := s.docs.List(ctx, ns, after, want)
 		if err != nil {
 			return nil, err
 		}
-		for _, entry := range page {
-			after = entry.Name
-			if !entry.Value.Pending {
-				subs = append(subs, fromDocument(entry.Value, entry.Revision))
+		for i := range page {
+			after = page[i].Name
+			if page[i].Value.Pending {
+				continue
 			}
+			sub, err := s.opened(&page[i].Value, page[i].Revision)
+			if err != nil {
+				closed, why = closed+1, err
+			}
+			subs = append(subs, sub)
 		}
 		if len(page) < want {
 			break
 		}
 	}
+	if closed > 0 { // one line, for there may be thousands
+		s.log.Error("subscriptions have secrets that do not open, and are not pushed from here", "count", closed, "error", why)
+	}
 	return subs, nil
 }
 
-// All returns every subscription of every namespace that is served.
+// All returns every subscription of every namespace that is served, but for those
+// whose secrets do not open: they cannot be pushed from here, and those of others can.
 func (s *Service) All(ctx context.Context) ([]Subscription, error) {
 	const page = 500
 	var all []Subscription
@@ -216,7 +287,11 @@ func (s *Service) All(ctx context.Context) ([]Subscription, error) {
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, subs...)
+			for i := range subs {
+				if len(subs[i].Secrets) > 0 {
+					all = append(all, subs[i])
+				}
+			}
 			if len(subs) < page {
 				break
 			}
@@ -229,10 +304,12 @@ func (s *Service) All(ctx context.Context) ([]Subscription, error) {
 // Delete removes a subscription. Its items stay on the queue; requests that run
 // end and are settled.
 func (s *Service) Delete(ctx context.Context, ns queue.Namespace, name string) error {
-	sub, err := s.Get(ctx, ns, name)
+	// What does not open can be deleted still.
+	doc, revision, err := s.document(ctx, ns, name)
 	if err != nil {
 		return err
 	}
+	sub := doc.open(revision)
 	// Read before the subscription is gone: whoever takes the queue afterwards
 	// renews the claim, and this revision cannot remove it any more.
 	claim, claimed, err := s.claims.Get(ctx, ns, sub.Queue)
@@ -245,7 +322,7 @@ func (s *Service) Delete(ctx context.Context, ns queue.Namespace, name string) e
 		return err
 	}
 	s.log.Info("subscription deleted", "subscription", name, "queue", sub.Queue)
-	s.watchers.changed(sub.Key())
+	s.changed(&sub)
 	if claim.Subscription != name {
 		return nil
 	}

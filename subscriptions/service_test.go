@@ -1,12 +1,10 @@
 package subscriptions
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,14 +29,14 @@ func TestService_CreateFillsInDefaults(t *testing.T) {
 	if sub.State() != Active {
 		t.Errorf("got state %v, want active", sub.State())
 	}
-	if len(sub.Secrets) != 1 || sub.Secrets[0] != madeSecret {
+	if len(sub.Secrets) != 1 || sub.Secrets[0].Secret != madeSecret {
 		t.Errorf("got %d secrets, want the one that was made", len(sub.Secrets))
 	}
 	if !slices.Equal(kit.made, []string{"orders"}) {
 		t.Errorf("queues made: %v", kit.made)
 	}
 	got, err := s.Get(t.Context(), queue.DefaultNamespace, "billing")
-	if err != nil || got.Revision != sub.Revision || got.Secrets[0].Reveal() != sub.Secrets[0].Reveal() {
+	if err != nil || got.Revision != sub.Revision || got.Secrets[0].Secret.Reveal() != sub.Secrets[0].Secret.Reveal() {
 		t.Errorf("get after create: %v, %v", got, err)
 	}
 }
@@ -73,6 +71,31 @@ func TestService_CreateNamesTheFieldThatIsWrong(t *testing.T) {
 		}},
 		{"retry.give_up_after", func(p *CreateParams) { p.Retry.GiveUpAfter = new(-time.Second) }},
 		{"retry.bury_on[0]", func(p *CreateParams) { p.Retry.BuryOn = []int32{200} }},
+		{"retry.disable_after", func(p *CreateParams) { p.Retry.DisableAfter = new(time.Minute) }},
+		{"retry.disable_after", func(p *CreateParams) { p.Retry.DisableAfter = new(91 * 24 * time.Hour) }},
+		{"rate.count", func(p *CreateParams) { p.Rate = &Rate{Period: time.Second} }},
+		{"rate.count", func(p *CreateParams) { p.Rate = &Rate{Count: 1_000_001, Period: time.Second} }},
+		{"rate.period", func(p *CreateParams) { p.Rate = &Rate{Count: 5} }},
+		{"rate.period", func(p *CreateParams) { p.Rate = &Rate{Count: 5, Period: 25 * time.Hour} }},
+		{"format", func(p *CreateParams) { p.Format = new(Format("xml")) }},
+		{"log", func(p *CreateParams) { p.Log = new(LogPolicy("some")) }},
+		{"defer_timeout", func(p *CreateParams) { p.Defer.Timeout = new(time.Millisecond) }},
+		{"defer_timeout", func(p *CreateParams) { p.Defer.Timeout = new(169 * time.Hour) }},
+		{"max_deferred", func(p *CreateParams) { p.Defer.Max = new(0) }},
+		{"max_deferred", func(p *CreateParams) { p.Defer.Max = new(100_001) }},
+		{"batch.max_items", func(p *CreateParams) { p.Batch = &Batch{MaxItems: 1001} }},
+		{"batch.max_items", func(p *CreateParams) { p.Batch = &Batch{MaxItems: -1} }},
+		{"batch.max_items", func(p *CreateParams) { p.Batch = &Batch{MaxWait: time.Second} }},
+		{"batch.max_bytes", func(p *CreateParams) { p.Batch = &Batch{MaxItems: 2, MaxBytes: 1023} }},
+		{"batch.max_bytes", func(p *CreateParams) { p.Batch = &Batch{MaxItems: 2, MaxBytes: 4<<20 + 1} }},
+		{"batch.max_wait", func(p *CreateParams) { p.Batch = &Batch{MaxItems: 2, MaxWait: 61 * time.Second} }},
+		{"batch.encoding", func(p *CreateParams) { p.Batch = &Batch{MaxItems: 2, Encoding: "tar"} }},
+		{"batch", func(p *CreateParams) { p.Batch, p.Defer.Allowed = &Batch{MaxItems: 2}, new(true) }},
+		{"batch", func(p *CreateParams) { p.Batch, p.AllowTarget = &Batch{MaxItems: 2}, new(true) }},
+		{"on_done", func(p *CreateParams) { p.OnDone = new("orders") }},
+		{"on_done", func(p *CreateParams) { p.OnDone = new("a b") }},
+		{"on_done", func(p *CreateParams) { p.OnDone = new("nowhere") }},
+		{"auth.bearer", func(p *CreateParams) { p.Auth = &Auth{Bearer: "bad canary"} }},
 	} {
 		s, kit := setup(t)
 		p := params("billing", "orders")
@@ -328,68 +351,31 @@ func TestWatcher_HoldsEachNameOnce(t *testing.T) {
 	}
 }
 
-func names(subs []Subscription) string {
-	var all []string
-	for _, sub := range subs {
-		all = append(all, sub.Name)
-	}
-	return strings.Join(all, " ")
-}
-
-func params(name, queueName string) CreateParams {
-	return CreateParams{
-		Namespace: queue.DefaultNamespace, Name: name, Queue: queueName,
-		Change: Change{URL: new("https://example.com/hook")},
-	}
-}
-
-func nan() float64 { zero := 0.0; return zero / zero }
-
-type kit struct {
-	docs   *mapCollection[Document]
-	claims *mapCollection[Claim]
-
-	ensureErr error
-
-	mu   sync.Mutex
-	made []string
-}
-
-func (k *kit) EnsureQueue(_ context.Context, _ queue.Namespace, name string) (queue.Settings, error) {
-	if k.ensureErr != nil {
-		return queue.Settings{}, k.ensureErr
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.made = append(k.made, name)
-	return queue.Settings{Name: name}, nil
-}
-
-const madeSecret = "whsec_made"
-
-func setup(t *testing.T) (*Service, *kit) {
-	t.Helper()
-	k := &kit{docs: newMapCollection[Document](), claims: newMapCollection[Claim]()}
-	return New(Options{
-		Docs: k.docs, Claims: k.claims, Queues: k,
-		CheckURL: func(url string) error {
-			if url == "bad" {
-				return errors.New("is no URL")
+// Whoever may change a URL but not see a password does not get it sent.
+func TestH10_CredentialsDoNotFollowToAnotherHost(t *testing.T) {
+	t.Parallel()
+	for to, refused := range map[string]bool{
+		"https://shop.example/other": false, "https://SHOP.example/hook?x=1": false,
+		"https://evil.example/hook": true, "http://shop.example/hook": true, "https://shop.example:444/hook": true,
+	} {
+		t.Run(to, func(t *testing.T) {
+			t.Parallel()
+			s, _ := setup(t)
+			p := params("billing", "orders")
+			p.URL, p.Auth = new("https://shop.example/hook"), &Auth{Bearer: "canary"}
+			if _, err := s.Create(t.Context(), p); err != nil {
+				t.Fatal(err)
 			}
-			return nil
-		},
-		CheckHeaders: func(headers map[string]string) error {
-			if _, bad := headers["bad"]; bad {
-				return errors.New("header is reserved")
+			update := UpdateParams{Namespace: queue.DefaultNamespace, Name: "billing", Change: Change{URL: &to}}
+			_, err := s.Update(t.Context(), update)
+			invalid, ok := errors.AsType[*queue.InvalidError](err)
+			if ok != refused || ok && invalid.Field != "auth" || !ok && err != nil {
+				t.Errorf("got %v, want refused %v", err, refused)
 			}
-			return nil
-		},
-		CheckSecret: func(secret string) error {
-			if strings.HasPrefix(secret, "bad") {
-				return errors.New("is no secret")
+			update.Auth = &Auth{Bearer: "new"}
+			if _, err := s.Update(t.Context(), update); err != nil {
+				t.Errorf("with a value of its own: %v", err)
 			}
-			return nil
-		},
-		NewSecret: func() string { return madeSecret },
-	}), k
+		})
+	}
 }

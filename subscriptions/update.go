@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
@@ -27,11 +29,23 @@ type UpdateParams struct {
 func (s *Service) Update(ctx context.Context, p UpdateParams) (Subscription, error) {
 	return s.mutate(ctx, p.Namespace, p.Name, p.Revision, func(sub *Subscription) (bool, error) {
 		old := sub.URL
-		err := p.apply(sub, s.checks)
+		if err := p.apply(sub, s.checks); err != nil {
+			return false, err
+		}
+		if p.Auth == nil && sub.Auth.shows() && !SameHost(old, sub.URL) {
+			return false, queue.Invalid("auth", "was given for another host than that of the new url, which would be sent it; give it again, or auth: {}")
+		}
+		if p.OnDone != nil {
+			// Only then: that its queue is gone by now must not stand in the way of a change
+			// of something else.
+			if err := s.checkOnDone(ctx, sub); err != nil {
+				return false, err
+			}
+		}
 		if sub.URL != old {
 			sub.enable()
 		}
-		return true, err
+		return true, nil
 	})
 }
 
@@ -64,20 +78,7 @@ func (s *Service) Enable(ctx context.Context, ns queue.Namespace, name string) (
 
 func (s *Subscription) enable() {
 	s.Disabled, s.Reason, s.DisabledAt = false, "", time.Time{}
-}
-
-// Disable takes a subscription out of service because the endpoint at url said
-// that it is gone, in the words of reason. It does nothing if the subscription is
-// disabled already, or points to another endpoint by now: the answer was not about
-// that one.
-func (s *Service) Disable(ctx context.Context, ns queue.Namespace, name, url, reason string) (Subscription, error) {
-	return s.mutate(ctx, ns, name, 0, func(sub *Subscription) (bool, error) {
-		if sub.Disabled || sub.URL != url {
-			return false, nil
-		}
-		sub.Disabled, sub.Reason, sub.DisabledAt = true, reason, s.stamp()
-		return true, nil
-	})
+	s.FailingSince = time.Time{} // or it would be disabled again at the next failure
 }
 
 // mutate reads, changes and writes a subscription, again where somebody else was
@@ -103,7 +104,12 @@ func (s *Service) mutate(ctx context.Context, ns queue.Namespace, name string, i
 			return sub, nil
 		}
 		sub.UpdatedAt = s.stamp()
-		revision, err := s.docs.Put(ctx, ns, name, toDocument(sub), sub.Revision, never)
+		sub.dropExpired(sub.UpdatedAt)
+		doc, err := s.sealed(&sub)
+		if err != nil {
+			return Subscription{}, err
+		}
+		revision, err := s.docs.Put(ctx, ns, name, doc, sub.Revision, never)
 		if errors.Is(err, queue.ErrRevision) {
 			continue
 		}
@@ -115,7 +121,7 @@ func (s *Service) mutate(ctx context.Context, ns queue.Namespace, name string, i
 			s.log.Info("subscription changed state", "subscription", name, "queue", sub.Queue,
 				"from", before.String(), "to", after.String(), "reason", sub.Reason)
 		}
-		s.watchers.changed(sub.Key())
+		s.changed(&sub)
 		return sub, nil
 	}
 	return Subscription{}, fmt.Errorf("subscription %s: %w", name, queue.ErrRevision)
@@ -123,3 +129,14 @@ func (s *Service) mutate(ctx context.Context, ns queue.Namespace, name string, i
 
 // stamp is now as documents keep it.
 func (s *Service) stamp() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
+
+// SameHost says whether what was given for one URL may be sent to another: the host, the
+// port and the scheme are the same. What was given for none may be sent to any.
+func SameHost(a, b string) bool {
+	if a == "" {
+		return true
+	}
+	x, errX := url.Parse(a)
+	y, errY := url.Parse(b)
+	return errX == nil && errY == nil && strings.EqualFold(x.Scheme, y.Scheme) && strings.EqualFold(x.Host, y.Host)
+}

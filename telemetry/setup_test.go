@@ -19,6 +19,7 @@ import (
 	"github.com/posthaste-io/posthaste/api"
 	"github.com/posthaste-io/posthaste/dispatcher"
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/seal"
 	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/memory"
 	"github.com/posthaste-io/posthaste/storage/storagetest"
@@ -97,6 +98,7 @@ func setup(t *testing.T, spans sdktrace.SpanProcessor) *server {
 		Queues:   s.broker,
 		CheckURL: guard.CheckURL, CheckHeaders: webhooks.CheckHeaders,
 		CheckSecret: func(string) error { return nil }, NewSecret: webhooks.NewSecret, Logger: log,
+		CheckAuth: func(subscriptions.Auth) error { return nil }, Sealer: seal.Random(),
 	})
 	sender := webhooks.NewSender(webhooks.SenderOptions{UserAgent: "test", Guard: guard})
 	dispatch := dispatcher.New(dispatcher.Options{

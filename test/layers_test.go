@@ -30,6 +30,7 @@ var layers = []layer{
 	{"queue", nil, "the domain stands alone: whoever reads it need read nothing else"},
 	{"subscriptions", []string{"queue"}, "who is pushed to is known without knowing how to push or where it is stored"},
 	{"webhooks", nil, "receivers import it to verify, and must not get a server with it"},
+	{"seal", nil, "secrets are encrypted without knowing whose they are"},
 	{"dispatcher", []string{"queue", "subscriptions", "webhooks"}, "it reaches stores only through the broker, and knows no HTTP API"},
 	{"scheduler", []string{"queue", "subscriptions"}, "it waits for time and tells others; it neither pushes nor stores"},
 	{"storage", []string{"queue"}, "the contract of backends knows the domain and no backend"},
@@ -60,8 +61,8 @@ var layers = []layer{
 // a conformance suite is no part of the program.
 var testsMay = []layer{
 	{"queue", []string{"storage", "storage/storagetest", "storage/resident", "storage/memory"}, "the broker is tested on the memory store"},
-	{"subscriptions", []string{"storage", "storage/memory"}, "documents are tested on the memory store"},
-	{"dispatcher", []string{"storage", "storage/storagetest", "storage/memory"}, "lanes are tested on the memory store"},
+	{"subscriptions", []string{"storage", "storage/memory", "seal"}, "documents are tested on the memory store, sealed"},
+	{"dispatcher", []string{"storage", "storage/storagetest", "storage/memory", "seal"}, "lanes are tested on the memory store"},
 	{"webhooks", []string{"test/hostile"}, "the sender meets the endpoints that misbehave"},
 	{"scheduler", []string{"storage", "storage/storagetest", "storage/memory"}, "due times are tested on the memory store"},
 	{"storage", []string{"storage/memory", "storage/storagetest"}, "the contract's helpers are tested on the memory store"},
@@ -70,9 +71,9 @@ var testsMay = []layer{
 	{"storage/*", []string{"storage/storagetest"}, "a backend is judged by the suite"},
 	{"cli", []string{"api", "apikeys"}, "commands call a server that wants keys"},
 	{"api/openapi", []string{"api/v1"}, "the document is held against the messages"},
-	{"telemetry", []string{"storage/memory", "storage/storagetest", "webhooks"}, "it is tested on a whole server in memory"},
+	{"telemetry", []string{"storage/memory", "storage/storagetest", "webhooks", "seal"}, "it is tested on a whole server in memory"},
 	{"api/client", []string{"api", "test/inproc"}, "the client is tested against a real server"},
-	{"api", []string{"storage", "storage/memory", "storage/storagetest", "dispatcher"}, "handlers are tested on the memory store"},
+	{"api", []string{"storage", "storage/memory", "storage/storagetest", "dispatcher", "seal"}, "handlers are tested on the memory store"},
 }
 
 // onlyTests are the folders that no production code may import.

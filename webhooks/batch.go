@@ -279,7 +279,7 @@ func EncodeFailed(failed ...FailedItem) []byte {
 // before that could be seen or after, is an error: what cannot be read might name any of
 // them.
 func DecodeFailed(body []byte, cut bool) (map[string]FailedItem, error) {
-	body = bytes.TrimSpace(body)
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))) // some write it before JSON
 	switch {
 	case cut && (len(body) == 0 || body[0] == '{'):
 		return nil, errors.New("the answer that may name failed items is over 64 KiB or broke off")

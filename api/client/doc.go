@@ -1,6 +1,7 @@
 // Package client calls a posthaste server: it produces items, leases and settles them,
-// and works with queues, subscriptions and items. [Worker] runs handlers on leased
-// items.
+// and works with queues, subscriptions, items and the log of attempts. [Worker] runs
+// handlers on leased items; endpoints that finish later take their receipts by
+// [ReceiptFrom].
 //
 // A [Client] repeats calls that did not reach the server or that it refused for the
 // moment, with back-off, as long as the context allows. That is safe: produce carries a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
 	"net/http/httptest"
 	"time"
 
@@ -227,4 +228,31 @@ func ExampleClient_WaitItem() {
 		log.Fatal(err)
 	}
 	// Output: completed: 10 bytes
+}
+
+// An endpoint whose work takes longer than a request may, on a subscription with Defer.
+func ExampleReceiptFrom() {
+	// Without a key: the receipt alone is the credential for its item.
+	c, err := client.New(client.Options{URL: "https://queue.example.com"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	work := func(ctx context.Context, receipt string) error {
+		// Long work, with c.Extend from time to time.
+		return c.CompleteWith(ctx, client.Completion{Receipt: receipt, Result: []byte("converted")})
+	}
+	http.HandleFunc("/convert", func(w http.ResponseWriter, r *http.Request) {
+		receipt, _, ok := client.ReceiptFrom(r.Header)
+		if !ok {
+			http.Error(w, "the subscription needs defer", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("posthaste-lease", "keep")
+		w.WriteHeader(http.StatusAccepted)
+		go func() {
+			if err := work(context.WithoutCancel(r.Context()), receipt); err != nil {
+				log.Print(err) // it is pushed again once its time is over
+			}
+		}()
+	})
 }

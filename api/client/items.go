@@ -128,6 +128,9 @@ type StoredItem struct {
 	Attempts      int
 	MaxAttempts   int
 	Recoveries    int
+	// Target is the item's own endpoint, or nil, OnDone the queue that is told how it ends.
+	Target *Target
+	OnDone string
 	// Dead is set in a dead-letter queue.
 	Dead *Dead
 }
@@ -174,6 +177,7 @@ func storedItems(items []*v1.Item) []StoredItem {
 			EnqueueAt: instant(it.GetEnqueueAt()), LeaseDeadline: instant(it.GetLeaseDeadline()), ExpiresAt: instant(it.GetExpireDeadline()),
 			CreatedAt: instant(it.GetCreatedAt()), UpdatedAt: instant(it.GetUpdatedAt()),
 			Deliveries: int(it.GetDeliveries()), Attempts: int(it.GetAttempts()), MaxAttempts: int(it.GetMaxAttempts()), Recoveries: int(it.GetRecoveries()),
+			Target: targetOf(it.GetTarget()), OnDone: it.GetOnDone(),
 		}
 		if d := it.GetDead(); d != nil {
 			out[i].Dead = &Dead{
@@ -187,7 +191,8 @@ func storedItems(items []*v1.Item) []StoredItem {
 
 // ImportItems brings items along from elsewhere, all of them or none, at most 1,000.
 // ItemID must be set: it becomes the SourceID, and an item whose SourceID lives in the
-// queue already is left out. Attempts, MaxAttempts, EnqueueAt and ExpiresAt are kept.
+// queue already is left out. Attempts, MaxAttempts, EnqueueAt, ExpiresAt, Target and
+// OnDone are kept.
 func (c *Client) ImportItems(ctx context.Context, queue string, items ...StoredItem) ([]StoredItem, error) {
 	q := &v1.ItemsImportRequest{QueueName: queue, Items: make([]*v1.Item, len(items))}
 	for i := range items {
@@ -197,6 +202,7 @@ func (c *Client) ImportItems(ctx context.Context, queue string, items ...StoredI
 			EnqueueAt: stamp(it.EnqueueAt), ExpireDeadline: stamp(it.ExpiresAt),
 			IsLeased: !it.LeaseDeadline.IsZero(), LeaseDeadline: stamp(it.LeaseDeadline),
 			Attempts: count(it.Attempts), MaxAttempts: count(it.MaxAttempts),
+			Target: it.Target.wire(), OnDone: it.OnDone,
 		}
 	}
 	p := new(v1.ItemsImportReply)

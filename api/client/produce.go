@@ -38,6 +38,20 @@ type Item struct {
 	// ExpireTimeout, from when it is first due, ends in the dead-letter queue; 0 takes
 	// the queue's.
 	ExpireTimeout time.Duration
+	// Target is the item's own endpoint, on a queue whose subscription has AllowTarget.
+	Target *Target
+	// OnDone is the queue that is told how the item ends, by a [Done]; empty takes the
+	// subscription's.
+	OnDone string
+}
+
+// Target is an endpoint that an item brings along.
+type Target struct {
+	URL string
+	// Method is POST, PUT, PATCH, DELETE or GET; empty is POST.
+	Method string
+	// Timeout bounds one attempt, 1 s to 30 min; 0 takes the subscription's.
+	Timeout time.Duration
 }
 
 // JSON returns an item with v as its payload.
@@ -81,11 +95,26 @@ func (it *Item) wire() *v1.Produce {
 		Kind: it.Kind, Encoding: it.Encoding, Reference: it.Reference, Bytes: it.Payload, Headers: it.Headers,
 		EnqueueAt: stamp(it.EnqueueAt), Delay: text(it.Delay), IdempotencyKey: it.IdempotencyKey,
 		MaxAttempts: count(it.MaxAttempts), ExpireTimeout: text(it.ExpireTimeout),
+		Target: it.Target.wire(), OnDone: it.OnDone,
 	}
 	if p.Bytes == nil {
 		p.Bytes = []byte{}
 	}
 	return p
+}
+
+func (t *Target) wire() *v1.Target {
+	if t == nil {
+		return nil
+	}
+	return &v1.Target{Url: t.URL, Method: t.Method, Timeout: text(t.Timeout)}
+}
+
+func targetOf(t *v1.Target) *Target {
+	if t == nil {
+		return nil
+	}
+	return &Target{URL: t.GetUrl(), Method: t.GetMethod(), Timeout: span(t.GetTimeout())}
 }
 
 func producedOf(p *v1.ProduceReply) []Produced {

@@ -237,6 +237,9 @@ type RedriveParams struct {
 	DryRun bool
 	// Target is where to; empty is where each came from.
 	Target string
+	// Rate spreads the items: each is due so much after the one before it, the first of a
+	// call at once; Limit items take 720 h at most. Zero is all of them at once.
+	Rate Rate
 }
 
 // Redriven counts.
@@ -246,12 +249,15 @@ type Redriven struct {
 	Skipped int
 	// More says that the limit or the time ended the call early.
 	More bool
+	// Until is when the last of them is due, with a Rate.
+	Until time.Time
 }
 
 // Redrive moves items out of a dead-letter queue, with a fresh budget.
 func (c *Client) Redrive(ctx context.Context, deadQueue string, params RedriveParams) (Redriven, error) {
 	q := &v1.RedriveRequest{
 		QueueName: deadQueue, Limit: count(params.Limit), DryRun: params.DryRun, Target: params.Target,
+		Rate: params.Rate.wire(),
 	}
 	filter := &v1.RedriveFilter{
 		ItemIds: params.ItemIDs, Kind: params.Kind, Reason: params.Reason, Before: stamp(params.Before), From: params.From,
@@ -264,5 +270,5 @@ func (c *Client) Redrive(ctx context.Context, deadQueue string, params RedrivePa
 	}
 	p := new(v1.RedriveReply)
 	err := c.call(ctx, "queue.redrive", q, p)
-	return Redriven{Moved: int(p.GetMoved()), Skipped: int(p.GetSkipped()), More: p.GetMore()}, err
+	return Redriven{Moved: int(p.GetMoved()), Skipped: int(p.GetSkipped()), More: p.GetMore(), Until: instant(p.GetUntil())}, err
 }

@@ -95,6 +95,61 @@ func (x *Reply) GetDetails() map[string]string {
 	return nil
 }
 
+// Rate is how many may start in a period, evenly spread.
+type Rate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 1,000,000.
+	Count int32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// 100ms to 24h; default 1s.
+	Period        string `protobuf:"bytes,2,opt,name=period,proto3" json:"period,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rate) Reset() {
+	*x = Rate{}
+	mi := &file_posthaste_v1_common_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rate) ProtoMessage() {}
+
+func (x *Rate) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_common_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rate.ProtoReflect.Descriptor instead.
+func (*Rate) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_common_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Rate) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Rate) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
 var File_posthaste_v1_common_proto protoreflect.FileDescriptor
 
 const file_posthaste_v1_common_proto_rawDesc = "" +
@@ -107,7 +162,10 @@ const file_posthaste_v1_common_proto_rawDesc = "" +
 	"\adetails\x18\x04 \x03(\v2 .posthaste.v1.Reply.DetailsEntryR\adetails\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B-Z+github.com/posthaste-io/posthaste/api/v1;v1b\x06proto3"
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"4\n" +
+	"\x04Rate\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x16\n" +
+	"\x06period\x18\x02 \x01(\tR\x06periodB-Z+github.com/posthaste-io/posthaste/api/v1;v1b\x06proto3"
 
 var (
 	file_posthaste_v1_common_proto_rawDescOnce sync.Once
@@ -121,13 +179,14 @@ func file_posthaste_v1_common_proto_rawDescGZIP() []byte {
 	return file_posthaste_v1_common_proto_rawDescData
 }
 
-var file_posthaste_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_posthaste_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_posthaste_v1_common_proto_goTypes = []any{
 	(*Reply)(nil), // 0: posthaste.v1.Reply
-	nil,           // 1: posthaste.v1.Reply.DetailsEntry
+	(*Rate)(nil),  // 1: posthaste.v1.Rate
+	nil,           // 2: posthaste.v1.Reply.DetailsEntry
 }
 var file_posthaste_v1_common_proto_depIdxs = []int32{
-	1, // 0: posthaste.v1.Reply.details:type_name -> posthaste.v1.Reply.DetailsEntry
+	2, // 0: posthaste.v1.Reply.details:type_name -> posthaste.v1.Reply.DetailsEntry
 	1, // [1:1] is the sub-list for method output_type
 	1, // [1:1] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name
@@ -146,7 +205,7 @@ func file_posthaste_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_posthaste_v1_common_proto_rawDesc), len(file_posthaste_v1_common_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -109,6 +109,10 @@ type Produce struct {
 	MaxAttempts int32 `protobuf:"varint,23,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	// From its first due time; then it goes to the dead-letter queue.
 	ExpireTimeout string `protobuf:"bytes,24,opt,name=expire_timeout,json=expireTimeout,proto3" json:"expire_timeout,omitempty"`
+	// The item's own endpoint, on a queue whose subscription has allow_target.
+	Target *Target `protobuf:"bytes,25,opt,name=target,proto3" json:"target,omitempty"`
+	// The queue that is told how the item ends.
+	OnDone        string `protobuf:"bytes,26,opt,name=on_done,json=onDone,proto3" json:"on_done,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -220,6 +224,83 @@ func (x *Produce) GetExpireTimeout() string {
 	return ""
 }
 
+func (x *Produce) GetTarget() *Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *Produce) GetOnDone() string {
+	if x != nil {
+		return x.OnDone
+	}
+	return ""
+}
+
+// Target is an endpoint that an item brings along.
+type Target struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Url   string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// POST, PUT, PATCH, DELETE or GET; POST if left out.
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// One deadline over a whole attempt, 1s to 30m; the subscription's if left out.
+	Timeout       string `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Target) Reset() {
+	*x = Target{}
+	mi := &file_posthaste_v1_queue_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Target) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Target) ProtoMessage() {}
+
+func (x *Target) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queue_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Target.ProtoReflect.Descriptor instead.
+func (*Target) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Target) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Target) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Target) GetTimeout() string {
+	if x != nil {
+		return x.Timeout
+	}
+	return ""
+}
+
 // ProduceReply says that the items are kept.
 type ProduceReply struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -237,7 +318,7 @@ type ProduceReply struct {
 
 func (x *ProduceReply) Reset() {
 	*x = ProduceReply{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[2]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -249,7 +330,7 @@ func (x *ProduceReply) String() string {
 func (*ProduceReply) ProtoMessage() {}
 
 func (x *ProduceReply) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[2]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -262,7 +343,7 @@ func (x *ProduceReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProduceReply.ProtoReflect.Descriptor instead.
 func (*ProduceReply) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{2}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ProduceReply) GetCode() int32 {
@@ -319,7 +400,7 @@ type Produced struct {
 
 func (x *Produced) Reset() {
 	*x = Produced{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[3]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -331,7 +412,7 @@ func (x *Produced) String() string {
 func (*Produced) ProtoMessage() {}
 
 func (x *Produced) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[3]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -344,7 +425,7 @@ func (x *Produced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Produced.ProtoReflect.Descriptor instead.
 func (*Produced) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{3}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Produced) GetItemId() string {
@@ -383,7 +464,7 @@ type LeaseRequest struct {
 
 func (x *LeaseRequest) Reset() {
 	*x = LeaseRequest{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[4]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -395,7 +476,7 @@ func (x *LeaseRequest) String() string {
 func (*LeaseRequest) ProtoMessage() {}
 
 func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[4]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -408,7 +489,7 @@ func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
 func (*LeaseRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{4}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LeaseRequest) GetQueueName() string {
@@ -472,7 +553,7 @@ type LeaseReply struct {
 
 func (x *LeaseReply) Reset() {
 	*x = LeaseReply{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[5]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +565,7 @@ func (x *LeaseReply) String() string {
 func (*LeaseReply) ProtoMessage() {}
 
 func (x *LeaseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[5]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +578,7 @@ func (x *LeaseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseReply.ProtoReflect.Descriptor instead.
 func (*LeaseReply) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{5}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LeaseReply) GetQueueName() string {
@@ -552,7 +633,7 @@ type Leased struct {
 
 func (x *Leased) Reset() {
 	*x = Leased{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[6]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -564,7 +645,7 @@ func (x *Leased) String() string {
 func (*Leased) ProtoMessage() {}
 
 func (x *Leased) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[6]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -577,7 +658,7 @@ func (x *Leased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leased.ProtoReflect.Descriptor instead.
 func (*Leased) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{6}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Leased) GetEncoding() string {
@@ -702,7 +783,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[7]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +795,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[7]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +808,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{7}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CompleteRequest) GetQueueName() string {
@@ -784,7 +865,7 @@ type Complete struct {
 
 func (x *Complete) Reset() {
 	*x = Complete{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[8]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +877,7 @@ func (x *Complete) String() string {
 func (*Complete) ProtoMessage() {}
 
 func (x *Complete) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[8]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +890,7 @@ func (x *Complete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Complete.ProtoReflect.Descriptor instead.
 func (*Complete) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{8}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Complete) GetReceipt() string {
@@ -840,7 +921,7 @@ type RetryRequest struct {
 
 func (x *RetryRequest) Reset() {
 	*x = RetryRequest{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[9]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +933,7 @@ func (x *RetryRequest) String() string {
 func (*RetryRequest) ProtoMessage() {}
 
 func (x *RetryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[9]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +946,7 @@ func (x *RetryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRequest.ProtoReflect.Descriptor instead.
 func (*RetryRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{9}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RetryRequest) GetQueueName() string {
@@ -913,7 +994,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[10]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -925,7 +1006,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[10]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -938,7 +1019,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{10}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Retry) GetId() string {
@@ -991,7 +1072,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[11]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1084,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[11]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1097,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{11}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReleaseRequest) GetQueueName() string {
@@ -1070,7 +1151,7 @@ type BuryRequest struct {
 
 func (x *BuryRequest) Reset() {
 	*x = BuryRequest{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[12]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1163,7 @@ func (x *BuryRequest) String() string {
 func (*BuryRequest) ProtoMessage() {}
 
 func (x *BuryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[12]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1176,7 @@ func (x *BuryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BuryRequest.ProtoReflect.Descriptor instead.
 func (*BuryRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{12}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BuryRequest) GetQueueName() string {
@@ -1148,7 +1229,7 @@ type ExtendRequest struct {
 
 func (x *ExtendRequest) Reset() {
 	*x = ExtendRequest{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[13]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1241,7 @@ func (x *ExtendRequest) String() string {
 func (*ExtendRequest) ProtoMessage() {}
 
 func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[13]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1254,7 @@ func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
 func (*ExtendRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{13}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExtendRequest) GetQueueName() string {
@@ -1226,7 +1307,7 @@ type SettleReply struct {
 
 func (x *SettleReply) Reset() {
 	*x = SettleReply{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[14]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1319,7 @@ func (x *SettleReply) String() string {
 func (*SettleReply) ProtoMessage() {}
 
 func (x *SettleReply) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[14]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1332,7 @@ func (x *SettleReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleReply.ProtoReflect.Descriptor instead.
 func (*SettleReply) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{14}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SettleReply) GetCode() int32 {
@@ -1309,7 +1390,7 @@ type Settled struct {
 
 func (x *Settled) Reset() {
 	*x = Settled{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[15]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1402,7 @@ func (x *Settled) String() string {
 func (*Settled) ProtoMessage() {}
 
 func (x *Settled) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[15]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1415,7 @@ func (x *Settled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settled.ProtoReflect.Descriptor instead.
 func (*Settled) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{15}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Settled) GetStatus() string {
@@ -1391,7 +1472,7 @@ type ClearRequest struct {
 
 func (x *ClearRequest) Reset() {
 	*x = ClearRequest{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[16]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1484,7 @@ func (x *ClearRequest) String() string {
 func (*ClearRequest) ProtoMessage() {}
 
 func (x *ClearRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[16]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1497,7 @@ func (x *ClearRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearRequest.ProtoReflect.Descriptor instead.
 func (*ClearRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{16}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClearRequest) GetQueueName() string {
@@ -1472,7 +1553,7 @@ type CountReply struct {
 
 func (x *CountReply) Reset() {
 	*x = CountReply{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[17]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1565,7 @@ func (x *CountReply) String() string {
 func (*CountReply) ProtoMessage() {}
 
 func (x *CountReply) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[17]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1578,7 @@ func (x *CountReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
 func (*CountReply) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{17}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CountReply) GetCode() int32 {
@@ -1560,7 +1641,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[18]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1653,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[18]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1666,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{18}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReloadRequest) GetQueueName() string {
@@ -1610,13 +1691,16 @@ type RedriveRequest struct {
 	// Where to; back to where each came from if left out.
 	Target         string `protobuf:"bytes,24,opt,name=target,proto3" json:"target,omitempty"`
 	RequestTimeout string `protobuf:"bytes,25,opt,name=request_timeout,json=requestTimeout,proto3" json:"request_timeout,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Spreads the items: each is due so much after the one before it. Those that are not
+	// due yet can be cancelled as scheduled items of their queue.
+	Rate          *Rate `protobuf:"bytes,26,opt,name=rate,proto3" json:"rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RedriveRequest) Reset() {
 	*x = RedriveRequest{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[19]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1712,7 @@ func (x *RedriveRequest) String() string {
 func (*RedriveRequest) ProtoMessage() {}
 
 func (x *RedriveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[19]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1725,7 @@ func (x *RedriveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRequest.ProtoReflect.Descriptor instead.
 func (*RedriveRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{19}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RedriveRequest) GetQueueName() string {
@@ -1686,6 +1770,13 @@ func (x *RedriveRequest) GetRequestTimeout() string {
 	return ""
 }
 
+func (x *RedriveRequest) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
 // RedriveFilter takes the items to which all of its fields apply.
 type RedriveFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1704,7 +1795,7 @@ type RedriveFilter struct {
 
 func (x *RedriveFilter) Reset() {
 	*x = RedriveFilter{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[20]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1807,7 @@ func (x *RedriveFilter) String() string {
 func (*RedriveFilter) ProtoMessage() {}
 
 func (x *RedriveFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[20]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1820,7 @@ func (x *RedriveFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveFilter.ProtoReflect.Descriptor instead.
 func (*RedriveFilter) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{20}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RedriveFilter) GetItemIds() []string {
@@ -1780,14 +1871,16 @@ type RedriveReply struct {
 	// the queue that they came from is gone.
 	Skipped int32 `protobuf:"varint,21,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// limit or the time ended the call before the end of the queue; there may be more.
-	More          bool `protobuf:"varint,22,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,22,opt,name=more,proto3" json:"more,omitempty"`
+	// With a rate: when the last of them is due.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RedriveReply) Reset() {
 	*x = RedriveReply{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[21]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1892,7 @@ func (x *RedriveReply) String() string {
 func (*RedriveReply) ProtoMessage() {}
 
 func (x *RedriveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[21]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1905,7 @@ func (x *RedriveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveReply.ProtoReflect.Descriptor instead.
 func (*RedriveReply) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{21}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RedriveReply) GetCode() int32 {
@@ -1864,6 +1957,13 @@ func (x *RedriveReply) GetMore() bool {
 	return false
 }
 
+func (x *RedriveReply) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // StatsRequest counts: /v1/queue.stats.
 type StatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1874,7 +1974,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[22]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +1986,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[22]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +1999,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{22}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StatsRequest) GetQueueName() string {
@@ -1920,7 +2020,7 @@ type StatsReply struct {
 
 func (x *StatsReply) Reset() {
 	*x = StatsReply{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[23]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2032,7 @@ func (x *StatsReply) String() string {
 func (*StatsReply) ProtoMessage() {}
 
 func (x *StatsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[23]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2045,7 @@ func (x *StatsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsReply.ProtoReflect.Descriptor instead.
 func (*StatsReply) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{23}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StatsReply) GetQueueName() string {
@@ -1976,7 +2076,7 @@ type Logical struct {
 
 func (x *Logical) Reset() {
 	*x = Logical{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[24]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2088,7 @@ func (x *Logical) String() string {
 func (*Logical) ProtoMessage() {}
 
 func (x *Logical) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[24]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2101,7 @@ func (x *Logical) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logical.ProtoReflect.Descriptor instead.
 func (*Logical) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{24}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Logical) GetProduceWaiting() int32 {
@@ -2060,7 +2160,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_posthaste_v1_queue_proto_msgTypes[25]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2172,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_queue_proto_msgTypes[25]
+	mi := &file_posthaste_v1_queue_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2185,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{25}
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Part) GetPartition() int32 {
@@ -2148,12 +2248,12 @@ var File_posthaste_v1_queue_proto protoreflect.FileDescriptor
 
 const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x18posthaste/v1/queue.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\x01\n" +
+	"\x18posthaste/v1/queue.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19posthaste/v1/common.proto\"\x85\x01\n" +
 	"\x0eProduceRequest\x12\x1d\n" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x12'\n" +
 	"\x0frequest_timeout\x18\x02 \x01(\tR\x0erequestTimeout\x12+\n" +
-	"\x05items\x18\x03 \x03(\v2\x15.posthaste.v1.ProduceR\x05items\"\xce\x03\n" +
+	"\x05items\x18\x03 \x03(\v2\x15.posthaste.v1.ProduceR\x05items\"\x95\x04\n" +
 	"\aProduce\x12\x1a\n" +
 	"\bencoding\x18\x01 \x01(\tR\bencoding\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
@@ -2166,11 +2266,17 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x15 \x01(\tR\x0eidempotencyKey\x12<\n" +
 	"\aheaders\x18\x16 \x03(\v2\".posthaste.v1.Produce.HeadersEntryR\aheaders\x12!\n" +
 	"\fmax_attempts\x18\x17 \x01(\x05R\vmaxAttempts\x12%\n" +
-	"\x0eexpire_timeout\x18\x18 \x01(\tR\rexpireTimeout\x1a:\n" +
+	"\x0eexpire_timeout\x18\x18 \x01(\tR\rexpireTimeout\x12,\n" +
+	"\x06target\x18\x19 \x01(\v2\x14.posthaste.v1.TargetR\x06target\x12\x17\n" +
+	"\aon_done\x18\x1a \x01(\tR\x06onDone\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
-	"\x06_bytes\"\xa0\x02\n" +
+	"\x06_bytes\"L\n" +
+	"\x06Target\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12\x18\n" +
+	"\atimeout\x18\x03 \x01(\tR\atimeout\"\xa0\x02\n" +
 	"\fProduceReply\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x1b\n" +
 	"\tcode_text\x18\x02 \x01(\tR\bcodeText\x12\x18\n" +
@@ -2315,7 +2421,7 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\".\n" +
 	"\rReloadRequest\x12\x1d\n" +
 	"\n" +
-	"queue_name\x18\x01 \x01(\tR\tqueueName\"\xd4\x01\n" +
+	"queue_name\x18\x01 \x01(\tR\tqueueName\"\xfc\x01\n" +
 	"\x0eRedriveRequest\x12\x1d\n" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x123\n" +
@@ -2323,13 +2429,14 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\x05limit\x18\x15 \x01(\x05R\x05limit\x12\x17\n" +
 	"\adry_run\x18\x17 \x01(\bR\x06dryRun\x12\x16\n" +
 	"\x06target\x18\x18 \x01(\tR\x06target\x12'\n" +
-	"\x0frequest_timeout\x18\x19 \x01(\tR\x0erequestTimeout\"\x9e\x01\n" +
+	"\x0frequest_timeout\x18\x19 \x01(\tR\x0erequestTimeout\x12&\n" +
+	"\x04rate\x18\x1a \x01(\v2\x12.posthaste.v1.RateR\x04rate\"\x9e\x01\n" +
 	"\rRedriveFilter\x12\x19\n" +
 	"\bitem_ids\x18\x01 \x03(\tR\aitemIds\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x122\n" +
 	"\x06before\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06before\x12\x12\n" +
-	"\x04from\x18\x05 \x01(\tR\x04from\"\x9c\x02\n" +
+	"\x04from\x18\x05 \x01(\tR\x04from\"\xce\x02\n" +
 	"\fRedriveReply\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x1b\n" +
 	"\tcode_text\x18\x02 \x01(\tR\bcodeText\x12\x18\n" +
@@ -2337,7 +2444,8 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\adetails\x18\x04 \x03(\v2'.posthaste.v1.RedriveReply.DetailsEntryR\adetails\x12\x14\n" +
 	"\x05moved\x18\x14 \x01(\x05R\x05moved\x12\x18\n" +
 	"\askipped\x18\x15 \x01(\x05R\askipped\x12\x12\n" +
-	"\x04more\x18\x16 \x01(\bR\x04more\x1a:\n" +
+	"\x04more\x18\x16 \x01(\bR\x04more\x120\n" +
+	"\x05until\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"-\n" +
@@ -2381,70 +2489,75 @@ func file_posthaste_v1_queue_proto_rawDescGZIP() []byte {
 	return file_posthaste_v1_queue_proto_rawDescData
 }
 
-var file_posthaste_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_posthaste_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_posthaste_v1_queue_proto_goTypes = []any{
 	(*ProduceRequest)(nil),        // 0: posthaste.v1.ProduceRequest
 	(*Produce)(nil),               // 1: posthaste.v1.Produce
-	(*ProduceReply)(nil),          // 2: posthaste.v1.ProduceReply
-	(*Produced)(nil),              // 3: posthaste.v1.Produced
-	(*LeaseRequest)(nil),          // 4: posthaste.v1.LeaseRequest
-	(*LeaseReply)(nil),            // 5: posthaste.v1.LeaseReply
-	(*Leased)(nil),                // 6: posthaste.v1.Leased
-	(*CompleteRequest)(nil),       // 7: posthaste.v1.CompleteRequest
-	(*Complete)(nil),              // 8: posthaste.v1.Complete
-	(*RetryRequest)(nil),          // 9: posthaste.v1.RetryRequest
-	(*Retry)(nil),                 // 10: posthaste.v1.Retry
-	(*ReleaseRequest)(nil),        // 11: posthaste.v1.ReleaseRequest
-	(*BuryRequest)(nil),           // 12: posthaste.v1.BuryRequest
-	(*ExtendRequest)(nil),         // 13: posthaste.v1.ExtendRequest
-	(*SettleReply)(nil),           // 14: posthaste.v1.SettleReply
-	(*Settled)(nil),               // 15: posthaste.v1.Settled
-	(*ClearRequest)(nil),          // 16: posthaste.v1.ClearRequest
-	(*CountReply)(nil),            // 17: posthaste.v1.CountReply
-	(*ReloadRequest)(nil),         // 18: posthaste.v1.ReloadRequest
-	(*RedriveRequest)(nil),        // 19: posthaste.v1.RedriveRequest
-	(*RedriveFilter)(nil),         // 20: posthaste.v1.RedriveFilter
-	(*RedriveReply)(nil),          // 21: posthaste.v1.RedriveReply
-	(*StatsRequest)(nil),          // 22: posthaste.v1.StatsRequest
-	(*StatsReply)(nil),            // 23: posthaste.v1.StatsReply
-	(*Logical)(nil),               // 24: posthaste.v1.Logical
-	(*Part)(nil),                  // 25: posthaste.v1.Part
-	nil,                           // 26: posthaste.v1.Produce.HeadersEntry
-	nil,                           // 27: posthaste.v1.ProduceReply.DetailsEntry
-	nil,                           // 28: posthaste.v1.Leased.HeadersEntry
-	nil,                           // 29: posthaste.v1.SettleReply.DetailsEntry
-	nil,                           // 30: posthaste.v1.CountReply.DetailsEntry
-	nil,                           // 31: posthaste.v1.RedriveReply.DetailsEntry
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*Target)(nil),                // 2: posthaste.v1.Target
+	(*ProduceReply)(nil),          // 3: posthaste.v1.ProduceReply
+	(*Produced)(nil),              // 4: posthaste.v1.Produced
+	(*LeaseRequest)(nil),          // 5: posthaste.v1.LeaseRequest
+	(*LeaseReply)(nil),            // 6: posthaste.v1.LeaseReply
+	(*Leased)(nil),                // 7: posthaste.v1.Leased
+	(*CompleteRequest)(nil),       // 8: posthaste.v1.CompleteRequest
+	(*Complete)(nil),              // 9: posthaste.v1.Complete
+	(*RetryRequest)(nil),          // 10: posthaste.v1.RetryRequest
+	(*Retry)(nil),                 // 11: posthaste.v1.Retry
+	(*ReleaseRequest)(nil),        // 12: posthaste.v1.ReleaseRequest
+	(*BuryRequest)(nil),           // 13: posthaste.v1.BuryRequest
+	(*ExtendRequest)(nil),         // 14: posthaste.v1.ExtendRequest
+	(*SettleReply)(nil),           // 15: posthaste.v1.SettleReply
+	(*Settled)(nil),               // 16: posthaste.v1.Settled
+	(*ClearRequest)(nil),          // 17: posthaste.v1.ClearRequest
+	(*CountReply)(nil),            // 18: posthaste.v1.CountReply
+	(*ReloadRequest)(nil),         // 19: posthaste.v1.ReloadRequest
+	(*RedriveRequest)(nil),        // 20: posthaste.v1.RedriveRequest
+	(*RedriveFilter)(nil),         // 21: posthaste.v1.RedriveFilter
+	(*RedriveReply)(nil),          // 22: posthaste.v1.RedriveReply
+	(*StatsRequest)(nil),          // 23: posthaste.v1.StatsRequest
+	(*StatsReply)(nil),            // 24: posthaste.v1.StatsReply
+	(*Logical)(nil),               // 25: posthaste.v1.Logical
+	(*Part)(nil),                  // 26: posthaste.v1.Part
+	nil,                           // 27: posthaste.v1.Produce.HeadersEntry
+	nil,                           // 28: posthaste.v1.ProduceReply.DetailsEntry
+	nil,                           // 29: posthaste.v1.Leased.HeadersEntry
+	nil,                           // 30: posthaste.v1.SettleReply.DetailsEntry
+	nil,                           // 31: posthaste.v1.CountReply.DetailsEntry
+	nil,                           // 32: posthaste.v1.RedriveReply.DetailsEntry
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*Rate)(nil),                  // 34: posthaste.v1.Rate
 }
 var file_posthaste_v1_queue_proto_depIdxs = []int32{
 	1,  // 0: posthaste.v1.ProduceRequest.items:type_name -> posthaste.v1.Produce
-	32, // 1: posthaste.v1.Produce.enqueue_at:type_name -> google.protobuf.Timestamp
-	26, // 2: posthaste.v1.Produce.headers:type_name -> posthaste.v1.Produce.HeadersEntry
-	27, // 3: posthaste.v1.ProduceReply.details:type_name -> posthaste.v1.ProduceReply.DetailsEntry
-	3,  // 4: posthaste.v1.ProduceReply.items:type_name -> posthaste.v1.Produced
-	6,  // 5: posthaste.v1.LeaseReply.items:type_name -> posthaste.v1.Leased
-	32, // 6: posthaste.v1.Leased.lease_deadline:type_name -> google.protobuf.Timestamp
-	32, // 7: posthaste.v1.Leased.created_at:type_name -> google.protobuf.Timestamp
-	28, // 8: posthaste.v1.Leased.headers:type_name -> posthaste.v1.Leased.HeadersEntry
-	8,  // 9: posthaste.v1.CompleteRequest.items:type_name -> posthaste.v1.Complete
-	10, // 10: posthaste.v1.RetryRequest.items:type_name -> posthaste.v1.Retry
-	32, // 11: posthaste.v1.Retry.retry_at:type_name -> google.protobuf.Timestamp
-	29, // 12: posthaste.v1.SettleReply.details:type_name -> posthaste.v1.SettleReply.DetailsEntry
-	15, // 13: posthaste.v1.SettleReply.results:type_name -> posthaste.v1.Settled
-	32, // 14: posthaste.v1.Settled.available_at:type_name -> google.protobuf.Timestamp
-	32, // 15: posthaste.v1.Settled.lease_deadline:type_name -> google.protobuf.Timestamp
-	30, // 16: posthaste.v1.CountReply.details:type_name -> posthaste.v1.CountReply.DetailsEntry
-	20, // 17: posthaste.v1.RedriveRequest.filter:type_name -> posthaste.v1.RedriveFilter
-	32, // 18: posthaste.v1.RedriveFilter.before:type_name -> google.protobuf.Timestamp
-	31, // 19: posthaste.v1.RedriveReply.details:type_name -> posthaste.v1.RedriveReply.DetailsEntry
-	24, // 20: posthaste.v1.StatsReply.logical_queues:type_name -> posthaste.v1.Logical
-	25, // 21: posthaste.v1.Logical.partitions:type_name -> posthaste.v1.Part
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	33, // 1: posthaste.v1.Produce.enqueue_at:type_name -> google.protobuf.Timestamp
+	27, // 2: posthaste.v1.Produce.headers:type_name -> posthaste.v1.Produce.HeadersEntry
+	2,  // 3: posthaste.v1.Produce.target:type_name -> posthaste.v1.Target
+	28, // 4: posthaste.v1.ProduceReply.details:type_name -> posthaste.v1.ProduceReply.DetailsEntry
+	4,  // 5: posthaste.v1.ProduceReply.items:type_name -> posthaste.v1.Produced
+	7,  // 6: posthaste.v1.LeaseReply.items:type_name -> posthaste.v1.Leased
+	33, // 7: posthaste.v1.Leased.lease_deadline:type_name -> google.protobuf.Timestamp
+	33, // 8: posthaste.v1.Leased.created_at:type_name -> google.protobuf.Timestamp
+	29, // 9: posthaste.v1.Leased.headers:type_name -> posthaste.v1.Leased.HeadersEntry
+	9,  // 10: posthaste.v1.CompleteRequest.items:type_name -> posthaste.v1.Complete
+	11, // 11: posthaste.v1.RetryRequest.items:type_name -> posthaste.v1.Retry
+	33, // 12: posthaste.v1.Retry.retry_at:type_name -> google.protobuf.Timestamp
+	30, // 13: posthaste.v1.SettleReply.details:type_name -> posthaste.v1.SettleReply.DetailsEntry
+	16, // 14: posthaste.v1.SettleReply.results:type_name -> posthaste.v1.Settled
+	33, // 15: posthaste.v1.Settled.available_at:type_name -> google.protobuf.Timestamp
+	33, // 16: posthaste.v1.Settled.lease_deadline:type_name -> google.protobuf.Timestamp
+	31, // 17: posthaste.v1.CountReply.details:type_name -> posthaste.v1.CountReply.DetailsEntry
+	21, // 18: posthaste.v1.RedriveRequest.filter:type_name -> posthaste.v1.RedriveFilter
+	34, // 19: posthaste.v1.RedriveRequest.rate:type_name -> posthaste.v1.Rate
+	33, // 20: posthaste.v1.RedriveFilter.before:type_name -> google.protobuf.Timestamp
+	32, // 21: posthaste.v1.RedriveReply.details:type_name -> posthaste.v1.RedriveReply.DetailsEntry
+	33, // 22: posthaste.v1.RedriveReply.until:type_name -> google.protobuf.Timestamp
+	25, // 23: posthaste.v1.StatsReply.logical_queues:type_name -> posthaste.v1.Logical
+	26, // 24: posthaste.v1.Logical.partitions:type_name -> posthaste.v1.Part
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_posthaste_v1_queue_proto_init() }
@@ -2452,20 +2565,21 @@ func file_posthaste_v1_queue_proto_init() {
 	if File_posthaste_v1_queue_proto != nil {
 		return
 	}
+	file_posthaste_v1_common_proto_init()
 	file_posthaste_v1_queue_proto_msgTypes[1].OneofWrappers = []any{}
-	file_posthaste_v1_queue_proto_msgTypes[6].OneofWrappers = []any{}
 	file_posthaste_v1_queue_proto_msgTypes[7].OneofWrappers = []any{}
-	file_posthaste_v1_queue_proto_msgTypes[9].OneofWrappers = []any{}
-	file_posthaste_v1_queue_proto_msgTypes[11].OneofWrappers = []any{}
+	file_posthaste_v1_queue_proto_msgTypes[8].OneofWrappers = []any{}
+	file_posthaste_v1_queue_proto_msgTypes[10].OneofWrappers = []any{}
 	file_posthaste_v1_queue_proto_msgTypes[12].OneofWrappers = []any{}
 	file_posthaste_v1_queue_proto_msgTypes[13].OneofWrappers = []any{}
+	file_posthaste_v1_queue_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_posthaste_v1_queue_proto_rawDesc), len(file_posthaste_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

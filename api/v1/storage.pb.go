@@ -359,7 +359,11 @@ type Item struct {
 	// Set in a dead-letter queue.
 	Dead *Dead `protobuf:"bytes,23,opt,name=dead,proto3" json:"dead,omitempty"`
 	// ready, scheduled, retrying, leased or lapsed.
-	State         string `protobuf:"bytes,24,opt,name=state,proto3" json:"state,omitempty"`
+	State string `protobuf:"bytes,24,opt,name=state,proto3" json:"state,omitempty"`
+	// The item's own endpoint.
+	Target *Target `protobuf:"bytes,25,opt,name=target,proto3" json:"target,omitempty"`
+	// The queue that is told how the item ends.
+	OnDone        string `protobuf:"bytes,26,opt,name=on_done,json=onDone,proto3" json:"on_done,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -534,6 +538,20 @@ func (x *Item) GetState() string {
 	return ""
 }
 
+func (x *Item) GetTarget() *Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *Item) GetOnDone() string {
+	if x != nil {
+		return x.OnDone
+	}
+	return ""
+}
+
 // Dead says why an item was buried.
 type Dead struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -625,7 +643,7 @@ var File_posthaste_v1_storage_proto protoreflect.FileDescriptor
 
 const file_posthaste_v1_storage_proto_rawDesc = "" +
 	"\n" +
-	"\x1aposthaste/v1/storage.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x93\x01\n" +
+	"\x1aposthaste/v1/storage.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18posthaste/v1/queue.proto\"\x93\x01\n" +
 	"\x10ItemsListRequest\x12\x1d\n" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x1c\n" +
@@ -647,7 +665,7 @@ const file_posthaste_v1_storage_proto_rawDesc = "" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x10\n" +
-	"\x03ids\x18\x03 \x03(\tR\x03ids\"\xf7\x06\n" +
+	"\x03ids\x18\x03 \x03(\tR\x03ids\"\xbe\a\n" +
 	"\x04Item\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tsource_id\x18\x02 \x01(\tR\bsourceId\x12\x1b\n" +
@@ -676,7 +694,9 @@ const file_posthaste_v1_storage_proto_rawDesc = "" +
 	"recoveries\x18\x16 \x01(\x05R\n" +
 	"recoveries\x12&\n" +
 	"\x04dead\x18\x17 \x01(\v2\x12.posthaste.v1.DeadR\x04dead\x12\x14\n" +
-	"\x05state\x18\x18 \x01(\tR\x05state\x1a:\n" +
+	"\x05state\x18\x18 \x01(\tR\x05state\x12,\n" +
+	"\x06target\x18\x19 \x01(\v2\x14.posthaste.v1.TargetR\x06target\x12\x17\n" +
+	"\aon_done\x18\x1a \x01(\tR\x06onDone\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
@@ -716,6 +736,7 @@ var file_posthaste_v1_storage_proto_goTypes = []any{
 	(*Dead)(nil),                  // 6: posthaste.v1.Dead
 	nil,                           // 7: posthaste.v1.Item.HeadersEntry
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*Target)(nil),                // 9: posthaste.v1.Target
 }
 var file_posthaste_v1_storage_proto_depIdxs = []int32{
 	5,  // 0: posthaste.v1.ItemsListReply.items:type_name -> posthaste.v1.Item
@@ -729,12 +750,13 @@ var file_posthaste_v1_storage_proto_depIdxs = []int32{
 	8,  // 8: posthaste.v1.Item.enqueue_at:type_name -> google.protobuf.Timestamp
 	7,  // 9: posthaste.v1.Item.headers:type_name -> posthaste.v1.Item.HeadersEntry
 	6,  // 10: posthaste.v1.Item.dead:type_name -> posthaste.v1.Dead
-	8,  // 11: posthaste.v1.Dead.at:type_name -> google.protobuf.Timestamp
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 11: posthaste.v1.Item.target:type_name -> posthaste.v1.Target
+	8,  // 12: posthaste.v1.Dead.at:type_name -> google.protobuf.Timestamp
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_posthaste_v1_storage_proto_init() }
@@ -742,6 +764,7 @@ func file_posthaste_v1_storage_proto_init() {
 	if File_posthaste_v1_storage_proto != nil {
 		return
 	}
+	file_posthaste_v1_queue_proto_init()
 	file_posthaste_v1_storage_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

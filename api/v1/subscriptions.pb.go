@@ -62,10 +62,39 @@ type Subscription struct {
 	// has changed since.
 	Revision string `protobuf:"bytes,15,opt,name=revision,proto3" json:"revision,omitempty"`
 	// In the reply of .info: what the push loop does now.
-	Lane          *Lane                  `protobuf:"bytes,16,opt,name=lane,proto3" json:"lane,omitempty"`
-	DisabledAt    *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=disabled_at,json=disabledAt,proto3" json:"disabled_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Lane       *Lane                  `protobuf:"bytes,16,opt,name=lane,proto3" json:"lane,omitempty"`
+	DisabledAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=disabled_at,json=disabledAt,proto3" json:"disabled_at,omitempty"`
+	// How many requests may start in a period; {} takes the limit away.
+	Rate *Rate `protobuf:"bytes,18,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Lets items bring their own target; url may then be left out, and limits count for
+	// each host.
+	AllowTarget *bool `protobuf:"varint,19,opt,name=allow_target,json=allowTarget,proto3,oneof" json:"allow_target,omitempty"`
+	// Asks an https endpoint in HTTP/2.
+	Http2 *bool `protobuf:"varint,20,opt,name=http2,proto3,oneof" json:"http2,omitempty"`
+	// plain or cloudevents; default plain. The latter adds ce- headers.
+	Format *string `protobuf:"bytes,21,opt,name=format,proto3,oneof" json:"format,omitempty"`
+	// Lets the endpoint answer 202 with posthaste-lease: keep and finish later, with the
+	// receipt that the request brings in posthaste-receipt.
+	Defer *bool `protobuf:"varint,22,opt,name=defer,proto3,oneof" json:"defer,omitempty"`
+	// How long it may keep an item, unless it extends; 30s to 168h, default 15m.
+	DeferTimeout string `protobuf:"bytes,23,opt,name=defer_timeout,json=deferTimeout,proto3" json:"defer_timeout,omitempty"`
+	// How many items it may keep at one time; default 1000.
+	MaxDeferred int32 `protobuf:"varint,24,opt,name=max_deferred,json=maxDeferred,proto3" json:"max_deferred,omitempty"`
+	// Sends several items in one request; {} ends that.
+	Batch *Batch `protobuf:"bytes,25,opt,name=batch,proto3" json:"batch,omitempty"`
+	// Which attempts are kept: all, failures or off; default all.
+	Log *string `protobuf:"bytes,26,opt,name=log,proto3,oneof" json:"log,omitempty"`
+	// The queue that is told how items end, unless they name one; empty is none.
+	OnDone *string `protobuf:"bytes,27,opt,name=on_done,json=onDone,proto3,oneof" json:"on_done,omitempty"`
+	// How requests authenticate, replaced whole; {} takes it away. Answers show secrets as
+	// [redacted], and an update keeps the value of each that it sends so.
+	Auth *Auth `protobuf:"bytes,28,opt,name=auth,proto3" json:"auth,omitempty"`
+	// Set by the server: since when nothing but failures came.
+	FailingSince *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
+	// Set by the server: until when secrets from before a rotation sign, newest first.
+	OldSecretsUntil []*timestamppb.Timestamp `protobuf:"bytes,30,rep,name=old_secrets_until,json=oldSecretsUntil,proto3" json:"old_secrets_until,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Subscription) Reset() {
@@ -217,6 +246,570 @@ func (x *Subscription) GetDisabledAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Subscription) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *Subscription) GetAllowTarget() bool {
+	if x != nil && x.AllowTarget != nil {
+		return *x.AllowTarget
+	}
+	return false
+}
+
+func (x *Subscription) GetHttp2() bool {
+	if x != nil && x.Http2 != nil {
+		return *x.Http2
+	}
+	return false
+}
+
+func (x *Subscription) GetFormat() string {
+	if x != nil && x.Format != nil {
+		return *x.Format
+	}
+	return ""
+}
+
+func (x *Subscription) GetDefer() bool {
+	if x != nil && x.Defer != nil {
+		return *x.Defer
+	}
+	return false
+}
+
+func (x *Subscription) GetDeferTimeout() string {
+	if x != nil {
+		return x.DeferTimeout
+	}
+	return ""
+}
+
+func (x *Subscription) GetMaxDeferred() int32 {
+	if x != nil {
+		return x.MaxDeferred
+	}
+	return 0
+}
+
+func (x *Subscription) GetBatch() *Batch {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+func (x *Subscription) GetLog() string {
+	if x != nil && x.Log != nil {
+		return *x.Log
+	}
+	return ""
+}
+
+func (x *Subscription) GetOnDone() string {
+	if x != nil && x.OnDone != nil {
+		return *x.OnDone
+	}
+	return ""
+}
+
+func (x *Subscription) GetAuth() *Auth {
+	if x != nil {
+		return x.Auth
+	}
+	return nil
+}
+
+func (x *Subscription) GetFailingSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FailingSince
+	}
+	return nil
+}
+
+func (x *Subscription) GetOldSecretsUntil() []*timestamppb.Timestamp {
+	if x != nil {
+		return x.OldSecretsUntil
+	}
+	return nil
+}
+
+// Batch sends several items in one request.
+type Batch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 2 to 1,000; 0 and 1 are no batch.
+	MaxItems int32 `protobuf:"varint,1,opt,name=max_items,json=maxItems,proto3" json:"max_items,omitempty"`
+	// Bounds the payloads of a request, 1024 to 4194304 bytes; default 1048576. One item
+	// is sent whatever its size.
+	MaxBytes int32 `protobuf:"varint,2,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	// How long the first item waits for others, up to 10s; default not at all.
+	MaxWait string `protobuf:"bytes,3,opt,name=max_wait,json=maxWait,proto3" json:"max_wait,omitempty"`
+	// json, an array of objects, or multipart, a part for each item; default json.
+	Encoding      string `protobuf:"bytes,4,opt,name=encoding,proto3" json:"encoding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Batch) Reset() {
+	*x = Batch{}
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Batch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Batch) ProtoMessage() {}
+
+func (x *Batch) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Batch.ProtoReflect.Descriptor instead.
+func (*Batch) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Batch) GetMaxItems() int32 {
+	if x != nil {
+		return x.MaxItems
+	}
+	return 0
+}
+
+func (x *Batch) GetMaxBytes() int32 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *Batch) GetMaxWait() string {
+	if x != nil {
+		return x.MaxWait
+	}
+	return ""
+}
+
+func (x *Batch) GetEncoding() string {
+	if x != nil {
+		return x.Encoding
+	}
+	return ""
+}
+
+// Auth is how requests authenticate to the endpoint, beside their signatures: at most
+// one of basic, bearer and oauth2.
+type Auth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Basic *BasicAuth             `protobuf:"bytes,1,opt,name=basic,proto3" json:"basic,omitempty"`
+	// Sent as Authorization: Bearer.
+	Bearer string  `protobuf:"bytes,2,opt,name=bearer,proto3" json:"bearer,omitempty"`
+	Oauth2 *OAuth2 `protobuf:"bytes,3,opt,name=oauth2,proto3" json:"oauth2,omitempty"`
+	// PEM, for mutual TLS.
+	ClientCertificate string `protobuf:"bytes,4,opt,name=client_certificate,json=clientCertificate,proto3" json:"client_certificate,omitempty"`
+	ClientKey         string `protobuf:"bytes,5,opt,name=client_key,json=clientKey,proto3" json:"client_key,omitempty"`
+	// PEM; trusted instead of the system's.
+	RootCas       string `protobuf:"bytes,6,opt,name=root_cas,json=rootCas,proto3" json:"root_cas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Auth) Reset() {
+	*x = Auth{}
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Auth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Auth) ProtoMessage() {}
+
+func (x *Auth) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Auth.ProtoReflect.Descriptor instead.
+func (*Auth) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Auth) GetBasic() *BasicAuth {
+	if x != nil {
+		return x.Basic
+	}
+	return nil
+}
+
+func (x *Auth) GetBearer() string {
+	if x != nil {
+		return x.Bearer
+	}
+	return ""
+}
+
+func (x *Auth) GetOauth2() *OAuth2 {
+	if x != nil {
+		return x.Oauth2
+	}
+	return nil
+}
+
+func (x *Auth) GetClientCertificate() string {
+	if x != nil {
+		return x.ClientCertificate
+	}
+	return ""
+}
+
+func (x *Auth) GetClientKey() string {
+	if x != nil {
+		return x.ClientKey
+	}
+	return ""
+}
+
+func (x *Auth) GetRootCas() string {
+	if x != nil {
+		return x.RootCas
+	}
+	return ""
+}
+
+// BasicAuth is a user's name and password.
+type BasicAuth struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Username      string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	Password      string                 `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BasicAuth) Reset() {
+	*x = BasicAuth{}
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BasicAuth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BasicAuth) ProtoMessage() {}
+
+func (x *BasicAuth) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BasicAuth.ProtoReflect.Descriptor instead.
+func (*BasicAuth) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *BasicAuth) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *BasicAuth) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+// OAuth2 gets a token by client credentials.
+type OAuth2 struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TokenUrl      string                 `protobuf:"bytes,1,opt,name=token_url,json=tokenUrl,proto3" json:"token_url,omitempty"`
+	ClientId      string                 `protobuf:"bytes,2,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	ClientSecret  string                 `protobuf:"bytes,3,opt,name=client_secret,json=clientSecret,proto3" json:"client_secret,omitempty"`
+	Scopes        []string               `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	Audience      string                 `protobuf:"bytes,5,opt,name=audience,proto3" json:"audience,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OAuth2) Reset() {
+	*x = OAuth2{}
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OAuth2) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OAuth2) ProtoMessage() {}
+
+func (x *OAuth2) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OAuth2.ProtoReflect.Descriptor instead.
+func (*OAuth2) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *OAuth2) GetTokenUrl() string {
+	if x != nil {
+		return x.TokenUrl
+	}
+	return ""
+}
+
+func (x *OAuth2) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *OAuth2) GetClientSecret() string {
+	if x != nil {
+		return x.ClientSecret
+	}
+	return ""
+}
+
+func (x *OAuth2) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *OAuth2) GetAudience() string {
+	if x != nil {
+		return x.Audience
+	}
+	return ""
+}
+
+// RotateSecretRequest gives a subscription a new secret: /v1/subscriptions.rotate_secret.
+// The answer is the subscription, with the new secret.
+type RotateSecretRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// whsec_ or whsk_ and base64; made if left out.
+	Secret string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	// How long the one before signs as well, 0s to 168h; default 24h. Two old ones at most.
+	Overlap       string `protobuf:"bytes,3,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	Revision      string `protobuf:"bytes,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateSecretRequest) Reset() {
+	*x = RotateSecretRequest{}
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateSecretRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateSecretRequest) ProtoMessage() {}
+
+func (x *RotateSecretRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateSecretRequest.ProtoReflect.Descriptor instead.
+func (*RotateSecretRequest) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RotateSecretRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RotateSecretRequest) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *RotateSecretRequest) GetOverlap() string {
+	if x != nil {
+		return x.Overlap
+	}
+	return ""
+}
+
+func (x *RotateSecretRequest) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
+// SubscriptionTestRequest sends a sample item to the endpoint:
+// /v1/subscriptions.test. Nothing is queued, counted or kept.
+type SubscriptionTestRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What to send; a sample if left out. Its due time, keys and limits are not used.
+	Item           *Produce `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`
+	RequestTimeout string   `protobuf:"bytes,3,opt,name=request_timeout,json=requestTimeout,proto3" json:"request_timeout,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *SubscriptionTestRequest) Reset() {
+	*x = SubscriptionTestRequest{}
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscriptionTestRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscriptionTestRequest) ProtoMessage() {}
+
+func (x *SubscriptionTestRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscriptionTestRequest.ProtoReflect.Descriptor instead.
+func (*SubscriptionTestRequest) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SubscriptionTestRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SubscriptionTestRequest) GetItem() *Produce {
+	if x != nil {
+		return x.Item
+	}
+	return nil
+}
+
+func (x *SubscriptionTestRequest) GetRequestTimeout() string {
+	if x != nil {
+		return x.RequestTimeout
+	}
+	return ""
+}
+
+// SubscriptionTestReply tells what came of it.
+type SubscriptionTestReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       *Attempt               `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscriptionTestReply) Reset() {
+	*x = SubscriptionTestReply{}
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscriptionTestReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscriptionTestReply) ProtoMessage() {}
+
+func (x *SubscriptionTestReply) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscriptionTestReply.ProtoReflect.Descriptor instead.
+func (*SubscriptionTestReply) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SubscriptionTestReply) GetAttempt() *Attempt {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
 // RetryPolicy says how often and how long an item is tried: by a schedule, or with
 // a wait that grows from min_backoff to max_backoff.
 type RetryPolicy struct {
@@ -232,14 +825,17 @@ type RetryPolicy struct {
 	// Buries an item that fails when it is older than this; default 168h, 0s is never.
 	GiveUpAfter string `protobuf:"bytes,6,opt,name=give_up_after,json=giveUpAfter,proto3" json:"give_up_after,omitempty"`
 	// HTTP statuses that bury at once.
-	BuryOn        []int32 `protobuf:"varint,7,rep,packed,name=bury_on,json=buryOn,proto3" json:"bury_on,omitempty"`
+	BuryOn []int32 `protobuf:"varint,7,rep,packed,name=bury_on,json=buryOn,proto3" json:"bury_on,omitempty"`
+	// Disables the subscription when nothing but failures came for so long; default 120h,
+	// 0s is never.
+	DisableAfter  string `protobuf:"bytes,8,opt,name=disable_after,json=disableAfter,proto3" json:"disable_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[1]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -251,7 +847,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[1]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -264,7 +860,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{1}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() int32 {
@@ -316,6 +912,13 @@ func (x *RetryPolicy) GetBuryOn() []int32 {
 	return nil
 }
 
+func (x *RetryPolicy) GetDisableAfter() string {
+	if x != nil {
+		return x.DisableAfter
+	}
+	return ""
+}
+
 // Lane is what the push loop of a subscription does now.
 type Lane struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -331,14 +934,21 @@ type Lane struct {
 	// When an open breaker lets a request through to probe.
 	BreakerUntil *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=breaker_until,json=breakerUntil,proto3" json:"breaker_until,omitempty"`
 	// How long the endpoint asked to wait.
-	PausedUntil   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=paused_until,json=pausedUntil,proto3" json:"paused_until,omitempty"`
+	PausedUntil *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=paused_until,json=pausedUntil,proto3" json:"paused_until,omitempty"`
+	// When the rate lets the next request start.
+	RateUntil *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=rate_until,json=rateUntil,proto3" json:"rate_until,omitempty"`
+	// How many items the endpoint keeps, to finish later.
+	Deferred int32 `protobuf:"varint,10,opt,name=deferred,proto3" json:"deferred,omitempty"`
+	// Where items bring their own targets: the hosts that have requests or trouble, at
+	// most 50.
+	Hosts         []*HostLane `protobuf:"bytes,11,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[2]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -350,7 +960,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[2]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -363,7 +973,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{2}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Lane) GetWindow() int32 {
@@ -422,6 +1032,137 @@ func (x *Lane) GetPausedUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Lane) GetRateUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RateUntil
+	}
+	return nil
+}
+
+func (x *Lane) GetDeferred() int32 {
+	if x != nil {
+		return x.Deferred
+	}
+	return 0
+}
+
+func (x *Lane) GetHosts() []*HostLane {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+// HostLane is what the push loop does for one host.
+type HostLane struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The host, with its port.
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Window        int32                  `protobuf:"varint,2,opt,name=window,proto3" json:"window,omitempty"`
+	InFlight      int32                  `protobuf:"varint,3,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	Breaker       string                 `protobuf:"bytes,4,opt,name=breaker,proto3" json:"breaker,omitempty"`
+	BreakerUntil  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=breaker_until,json=breakerUntil,proto3" json:"breaker_until,omitempty"`
+	PausedUntil   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=paused_until,json=pausedUntil,proto3" json:"paused_until,omitempty"`
+	RateUntil     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=rate_until,json=rateUntil,proto3" json:"rate_until,omitempty"`
+	LastError     string                 `protobuf:"bytes,8,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	LastErrorAt   *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_error_at,json=lastErrorAt,proto3" json:"last_error_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostLane) Reset() {
+	*x = HostLane{}
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostLane) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostLane) ProtoMessage() {}
+
+func (x *HostLane) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostLane.ProtoReflect.Descriptor instead.
+func (*HostLane) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *HostLane) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *HostLane) GetWindow() int32 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+func (x *HostLane) GetInFlight() int32 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *HostLane) GetBreaker() string {
+	if x != nil {
+		return x.Breaker
+	}
+	return ""
+}
+
+func (x *HostLane) GetBreakerUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BreakerUntil
+	}
+	return nil
+}
+
+func (x *HostLane) GetPausedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PausedUntil
+	}
+	return nil
+}
+
+func (x *HostLane) GetRateUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RateUntil
+	}
+	return nil
+}
+
+func (x *HostLane) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *HostLane) GetLastErrorAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastErrorAt
+	}
+	return nil
+}
+
 // SubscriptionRequest names one: /v1/subscriptions.info, .delete, .pause, .resume
 // and .enable.
 type SubscriptionRequest struct {
@@ -433,7 +1174,7 @@ type SubscriptionRequest struct {
 
 func (x *SubscriptionRequest) Reset() {
 	*x = SubscriptionRequest{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[3]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +1186,7 @@ func (x *SubscriptionRequest) String() string {
 func (*SubscriptionRequest) ProtoMessage() {}
 
 func (x *SubscriptionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[3]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +1199,7 @@ func (x *SubscriptionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionRequest.ProtoReflect.Descriptor instead.
 func (*SubscriptionRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{3}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SubscriptionRequest) GetName() string {
@@ -481,7 +1222,7 @@ type SubscriptionsListRequest struct {
 
 func (x *SubscriptionsListRequest) Reset() {
 	*x = SubscriptionsListRequest{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[4]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -493,7 +1234,7 @@ func (x *SubscriptionsListRequest) String() string {
 func (*SubscriptionsListRequest) ProtoMessage() {}
 
 func (x *SubscriptionsListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[4]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -506,7 +1247,7 @@ func (x *SubscriptionsListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionsListRequest.ProtoReflect.Descriptor instead.
 func (*SubscriptionsListRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{4}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SubscriptionsListRequest) GetLimit() int32 {
@@ -535,7 +1276,7 @@ type SubscriptionsListReply struct {
 
 func (x *SubscriptionsListReply) Reset() {
 	*x = SubscriptionsListReply{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[5]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +1288,7 @@ func (x *SubscriptionsListReply) String() string {
 func (*SubscriptionsListReply) ProtoMessage() {}
 
 func (x *SubscriptionsListReply) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[5]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +1301,7 @@ func (x *SubscriptionsListReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionsListReply.ProtoReflect.Descriptor instead.
 func (*SubscriptionsListReply) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{5}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SubscriptionsListReply) GetItems() []*Subscription {
@@ -581,7 +1322,7 @@ var File_posthaste_v1_subscriptions_proto protoreflect.FileDescriptor
 
 const file_posthaste_v1_subscriptions_proto_rawDesc = "" +
 	"\n" +
-	" posthaste/v1/subscriptions.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x05\n" +
+	" posthaste/v1/subscriptions.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bposthaste/v1/attempts.proto\x1a\x19posthaste/v1/common.proto\x1a\x18posthaste/v1/queue.proto\"\xee\t\n" +
 	"\fSubscription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -604,10 +1345,63 @@ const file_posthaste_v1_subscriptions_proto_rawDesc = "" +
 	"\brevision\x18\x0f \x01(\tR\brevision\x12&\n" +
 	"\x04lane\x18\x10 \x01(\v2\x12.posthaste.v1.LaneR\x04lane\x12;\n" +
 	"\vdisabled_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"disabledAt\x1a:\n" +
+	"disabledAt\x12&\n" +
+	"\x04rate\x18\x12 \x01(\v2\x12.posthaste.v1.RateR\x04rate\x12&\n" +
+	"\fallow_target\x18\x13 \x01(\bH\x00R\vallowTarget\x88\x01\x01\x12\x19\n" +
+	"\x05http2\x18\x14 \x01(\bH\x01R\x05http2\x88\x01\x01\x12\x1b\n" +
+	"\x06format\x18\x15 \x01(\tH\x02R\x06format\x88\x01\x01\x12\x19\n" +
+	"\x05defer\x18\x16 \x01(\bH\x03R\x05defer\x88\x01\x01\x12#\n" +
+	"\rdefer_timeout\x18\x17 \x01(\tR\fdeferTimeout\x12!\n" +
+	"\fmax_deferred\x18\x18 \x01(\x05R\vmaxDeferred\x12)\n" +
+	"\x05batch\x18\x19 \x01(\v2\x13.posthaste.v1.BatchR\x05batch\x12\x15\n" +
+	"\x03log\x18\x1a \x01(\tH\x04R\x03log\x88\x01\x01\x12\x1c\n" +
+	"\aon_done\x18\x1b \x01(\tH\x05R\x06onDone\x88\x01\x01\x12&\n" +
+	"\x04auth\x18\x1c \x01(\v2\x12.posthaste.v1.AuthR\x04auth\x12?\n" +
+	"\rfailing_since\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\x12F\n" +
+	"\x11old_secrets_until\x18\x1e \x03(\v2\x1a.google.protobuf.TimestampR\x0foldSecretsUntil\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xeb\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +
+	"\r_allow_targetB\b\n" +
+	"\x06_http2B\t\n" +
+	"\a_formatB\b\n" +
+	"\x06_deferB\x06\n" +
+	"\x04_logB\n" +
+	"\n" +
+	"\b_on_done\"x\n" +
+	"\x05Batch\x12\x1b\n" +
+	"\tmax_items\x18\x01 \x01(\x05R\bmaxItems\x12\x1b\n" +
+	"\tmax_bytes\x18\x02 \x01(\x05R\bmaxBytes\x12\x19\n" +
+	"\bmax_wait\x18\x03 \x01(\tR\amaxWait\x12\x1a\n" +
+	"\bencoding\x18\x04 \x01(\tR\bencoding\"\xe4\x01\n" +
+	"\x04Auth\x12-\n" +
+	"\x05basic\x18\x01 \x01(\v2\x17.posthaste.v1.BasicAuthR\x05basic\x12\x16\n" +
+	"\x06bearer\x18\x02 \x01(\tR\x06bearer\x12,\n" +
+	"\x06oauth2\x18\x03 \x01(\v2\x14.posthaste.v1.OAuth2R\x06oauth2\x12-\n" +
+	"\x12client_certificate\x18\x04 \x01(\tR\x11clientCertificate\x12\x1d\n" +
+	"\n" +
+	"client_key\x18\x05 \x01(\tR\tclientKey\x12\x19\n" +
+	"\broot_cas\x18\x06 \x01(\tR\arootCas\"C\n" +
+	"\tBasicAuth\x12\x1a\n" +
+	"\busername\x18\x01 \x01(\tR\busername\x12\x1a\n" +
+	"\bpassword\x18\x02 \x01(\tR\bpassword\"\x9b\x01\n" +
+	"\x06OAuth2\x12\x1b\n" +
+	"\ttoken_url\x18\x01 \x01(\tR\btokenUrl\x12\x1b\n" +
+	"\tclient_id\x18\x02 \x01(\tR\bclientId\x12#\n" +
+	"\rclient_secret\x18\x03 \x01(\tR\fclientSecret\x12\x16\n" +
+	"\x06scopes\x18\x04 \x03(\tR\x06scopes\x12\x1a\n" +
+	"\baudience\x18\x05 \x01(\tR\baudience\"w\n" +
+	"\x13RotateSecretRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x18\n" +
+	"\aoverlap\x18\x03 \x01(\tR\aoverlap\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\tR\brevision\"\x81\x01\n" +
+	"\x17SubscriptionTestRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
+	"\x04item\x18\x02 \x01(\v2\x15.posthaste.v1.ProduceR\x04item\x12'\n" +
+	"\x0frequest_timeout\x18\x03 \x01(\tR\x0erequestTimeout\"H\n" +
+	"\x15SubscriptionTestReply\x12/\n" +
+	"\aattempt\x18\x01 \x01(\v2\x15.posthaste.v1.AttemptR\aattempt\"\x90\x02\n" +
 	"\vRetryPolicy\x12!\n" +
 	"\fmax_attempts\x18\x01 \x01(\x05R\vmaxAttempts\x12\x1a\n" +
 	"\bschedule\x18\x02 \x03(\tR\bschedule\x12\x1f\n" +
@@ -619,7 +1413,8 @@ const file_posthaste_v1_subscriptions_proto_rawDesc = "" +
 	"multiplier\x18\x05 \x01(\x01R\n" +
 	"multiplier\x12\"\n" +
 	"\rgive_up_after\x18\x06 \x01(\tR\vgiveUpAfter\x12\x17\n" +
-	"\abury_on\x18\a \x03(\x05R\x06buryOn\"\xc6\x02\n" +
+	"\abury_on\x18\a \x03(\x05R\x06buryOn\x12#\n" +
+	"\rdisable_after\x18\b \x01(\tR\fdisableAfter\"\xcb\x03\n" +
 	"\x04Lane\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\x05R\x06window\x12\x1b\n" +
 	"\tin_flight\x18\x02 \x01(\x05R\binFlight\x12\x18\n" +
@@ -629,7 +1424,24 @@ const file_posthaste_v1_subscriptions_proto_rawDesc = "" +
 	"last_error\x18\x05 \x01(\tR\tlastError\x12>\n" +
 	"\rlast_error_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vlastErrorAt\x12?\n" +
 	"\rbreaker_until\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fbreakerUntil\x12=\n" +
-	"\fpaused_until\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vpausedUntil\")\n" +
+	"\fpaused_until\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vpausedUntil\x129\n" +
+	"\n" +
+	"rate_until\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\trateUntil\x12\x1a\n" +
+	"\bdeferred\x18\n" +
+	" \x01(\x05R\bdeferred\x12,\n" +
+	"\x05hosts\x18\v \x03(\v2\x16.posthaste.v1.HostLaneR\x05hosts\"\x87\x03\n" +
+	"\bHostLane\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x16\n" +
+	"\x06window\x18\x02 \x01(\x05R\x06window\x12\x1b\n" +
+	"\tin_flight\x18\x03 \x01(\x05R\binFlight\x12\x18\n" +
+	"\abreaker\x18\x04 \x01(\tR\abreaker\x12?\n" +
+	"\rbreaker_until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fbreakerUntil\x12=\n" +
+	"\fpaused_until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vpausedUntil\x129\n" +
+	"\n" +
+	"rate_until\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\trateUntil\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\b \x01(\tR\tlastError\x12>\n" +
+	"\rlast_error_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vlastErrorAt\")\n" +
 	"\x13SubscriptionRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"H\n" +
 	"\x18SubscriptionsListRequest\x12\x14\n" +
@@ -651,33 +1463,59 @@ func file_posthaste_v1_subscriptions_proto_rawDescGZIP() []byte {
 	return file_posthaste_v1_subscriptions_proto_rawDescData
 }
 
-var file_posthaste_v1_subscriptions_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_posthaste_v1_subscriptions_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_posthaste_v1_subscriptions_proto_goTypes = []any{
 	(*Subscription)(nil),             // 0: posthaste.v1.Subscription
-	(*RetryPolicy)(nil),              // 1: posthaste.v1.RetryPolicy
-	(*Lane)(nil),                     // 2: posthaste.v1.Lane
-	(*SubscriptionRequest)(nil),      // 3: posthaste.v1.SubscriptionRequest
-	(*SubscriptionsListRequest)(nil), // 4: posthaste.v1.SubscriptionsListRequest
-	(*SubscriptionsListReply)(nil),   // 5: posthaste.v1.SubscriptionsListReply
-	nil,                              // 6: posthaste.v1.Subscription.HeadersEntry
-	(*timestamppb.Timestamp)(nil),    // 7: google.protobuf.Timestamp
+	(*Batch)(nil),                    // 1: posthaste.v1.Batch
+	(*Auth)(nil),                     // 2: posthaste.v1.Auth
+	(*BasicAuth)(nil),                // 3: posthaste.v1.BasicAuth
+	(*OAuth2)(nil),                   // 4: posthaste.v1.OAuth2
+	(*RotateSecretRequest)(nil),      // 5: posthaste.v1.RotateSecretRequest
+	(*SubscriptionTestRequest)(nil),  // 6: posthaste.v1.SubscriptionTestRequest
+	(*SubscriptionTestReply)(nil),    // 7: posthaste.v1.SubscriptionTestReply
+	(*RetryPolicy)(nil),              // 8: posthaste.v1.RetryPolicy
+	(*Lane)(nil),                     // 9: posthaste.v1.Lane
+	(*HostLane)(nil),                 // 10: posthaste.v1.HostLane
+	(*SubscriptionRequest)(nil),      // 11: posthaste.v1.SubscriptionRequest
+	(*SubscriptionsListRequest)(nil), // 12: posthaste.v1.SubscriptionsListRequest
+	(*SubscriptionsListReply)(nil),   // 13: posthaste.v1.SubscriptionsListReply
+	nil,                              // 14: posthaste.v1.Subscription.HeadersEntry
+	(*timestamppb.Timestamp)(nil),    // 15: google.protobuf.Timestamp
+	(*Rate)(nil),                     // 16: posthaste.v1.Rate
+	(*Produce)(nil),                  // 17: posthaste.v1.Produce
+	(*Attempt)(nil),                  // 18: posthaste.v1.Attempt
 }
 var file_posthaste_v1_subscriptions_proto_depIdxs = []int32{
-	6,  // 0: posthaste.v1.Subscription.headers:type_name -> posthaste.v1.Subscription.HeadersEntry
-	1,  // 1: posthaste.v1.Subscription.retry:type_name -> posthaste.v1.RetryPolicy
-	7,  // 2: posthaste.v1.Subscription.created_at:type_name -> google.protobuf.Timestamp
-	7,  // 3: posthaste.v1.Subscription.updated_at:type_name -> google.protobuf.Timestamp
-	2,  // 4: posthaste.v1.Subscription.lane:type_name -> posthaste.v1.Lane
-	7,  // 5: posthaste.v1.Subscription.disabled_at:type_name -> google.protobuf.Timestamp
-	7,  // 6: posthaste.v1.Lane.last_error_at:type_name -> google.protobuf.Timestamp
-	7,  // 7: posthaste.v1.Lane.breaker_until:type_name -> google.protobuf.Timestamp
-	7,  // 8: posthaste.v1.Lane.paused_until:type_name -> google.protobuf.Timestamp
-	0,  // 9: posthaste.v1.SubscriptionsListReply.items:type_name -> posthaste.v1.Subscription
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	14, // 0: posthaste.v1.Subscription.headers:type_name -> posthaste.v1.Subscription.HeadersEntry
+	8,  // 1: posthaste.v1.Subscription.retry:type_name -> posthaste.v1.RetryPolicy
+	15, // 2: posthaste.v1.Subscription.created_at:type_name -> google.protobuf.Timestamp
+	15, // 3: posthaste.v1.Subscription.updated_at:type_name -> google.protobuf.Timestamp
+	9,  // 4: posthaste.v1.Subscription.lane:type_name -> posthaste.v1.Lane
+	15, // 5: posthaste.v1.Subscription.disabled_at:type_name -> google.protobuf.Timestamp
+	16, // 6: posthaste.v1.Subscription.rate:type_name -> posthaste.v1.Rate
+	1,  // 7: posthaste.v1.Subscription.batch:type_name -> posthaste.v1.Batch
+	2,  // 8: posthaste.v1.Subscription.auth:type_name -> posthaste.v1.Auth
+	15, // 9: posthaste.v1.Subscription.failing_since:type_name -> google.protobuf.Timestamp
+	15, // 10: posthaste.v1.Subscription.old_secrets_until:type_name -> google.protobuf.Timestamp
+	3,  // 11: posthaste.v1.Auth.basic:type_name -> posthaste.v1.BasicAuth
+	4,  // 12: posthaste.v1.Auth.oauth2:type_name -> posthaste.v1.OAuth2
+	17, // 13: posthaste.v1.SubscriptionTestRequest.item:type_name -> posthaste.v1.Produce
+	18, // 14: posthaste.v1.SubscriptionTestReply.attempt:type_name -> posthaste.v1.Attempt
+	15, // 15: posthaste.v1.Lane.last_error_at:type_name -> google.protobuf.Timestamp
+	15, // 16: posthaste.v1.Lane.breaker_until:type_name -> google.protobuf.Timestamp
+	15, // 17: posthaste.v1.Lane.paused_until:type_name -> google.protobuf.Timestamp
+	15, // 18: posthaste.v1.Lane.rate_until:type_name -> google.protobuf.Timestamp
+	10, // 19: posthaste.v1.Lane.hosts:type_name -> posthaste.v1.HostLane
+	15, // 20: posthaste.v1.HostLane.breaker_until:type_name -> google.protobuf.Timestamp
+	15, // 21: posthaste.v1.HostLane.paused_until:type_name -> google.protobuf.Timestamp
+	15, // 22: posthaste.v1.HostLane.rate_until:type_name -> google.protobuf.Timestamp
+	15, // 23: posthaste.v1.HostLane.last_error_at:type_name -> google.protobuf.Timestamp
+	0,  // 24: posthaste.v1.SubscriptionsListReply.items:type_name -> posthaste.v1.Subscription
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_posthaste_v1_subscriptions_proto_init() }
@@ -685,13 +1523,17 @@ func file_posthaste_v1_subscriptions_proto_init() {
 	if File_posthaste_v1_subscriptions_proto != nil {
 		return
 	}
+	file_posthaste_v1_attempts_proto_init()
+	file_posthaste_v1_common_proto_init()
+	file_posthaste_v1_queue_proto_init()
+	file_posthaste_v1_subscriptions_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_posthaste_v1_subscriptions_proto_rawDesc), len(file_posthaste_v1_subscriptions_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -114,35 +114,53 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		Numbers:     storage.NewCollection[queue.NumberEntry](store, "number"),
 		Subscribers: known,
 		Limit:       known.limit,
-		Records:     recordsOf(store),
-		Logger:      log,
+		// Asked of the service that there is by then, as all of them.
+		AllowsTarget: known.allowsTarget,
+		OnDone:       known.onDone,
+		PushedBy:     known.pushedBy,
+		CheckTarget:  checkTarget(guard),
+		Records:      recordsOf(store),
+		Journal:      journalOf(store),
+		Logger:       log,
 	}))
+	var peers dispatcher.PeerDocs // nil for a store that has one node
 	if nodes, ok := a.store.(shared); ok {
 		nodes.OnHint(a.broker.Wake)
+		peers = storage.NewCollection[dispatcher.Peer](store, "peer")
 	}
 	// Made before the broker's verbs are called, which tell it of due times.
 	a.schedule = scheduler.New(scheduler.Options{Broker: a.broker, Logger: log})
+	secrets, err := sealerOf(&c, store, log)
+	if err != nil {
+		return nil, err
+	}
 	subs := subscriptions.New(subscriptions.Options{
-		Docs:         storage.NewCollection[subscriptions.Document](store, "subscription"),
+		Docs:         storage.NewCollection[subscriptions.Document](store, subscriptionKind),
 		Claims:       storage.NewCollection[subscriptions.Claim](store, "claim"),
 		Queues:       a.broker,
+		Sealer:       secrets,
+		Announce:     a.event,
 		CheckURL:     guard.CheckURL,
 		CheckHeaders: webhooks.CheckHeaders,
 		CheckSecret:  checkSecret,
+		CheckAuth:    checkAuth(guard),
 		NewSecret:    webhooks.NewSecret,
 		Logger:       log,
 	})
+	if err := sealSecrets(&c, subs, log); err != nil {
+		return nil, err
+	}
 	known.Service = subs
 	a.sender = webhooks.NewSender(webhooks.SenderOptions{
 		UserAgent: "posthaste/" + version, Guard: guard, MaxIdlePerHost: c.limits.MaxPushes,
 	})
 	a.dispatch = dispatcher.New(dispatcher.Options{
 		Broker: a.broker, Subscriptions: subs, Sender: a.sender, Logger: log,
-		Node: hostname(), MaxPushes: c.limits.MaxPushes, Grace: graceOf(c.grace),
-		Observe: measured.Pushed, Tracer: measured.Tracer(),
+		Node: hostname(), MaxPushes: c.limits.MaxPushes, Grace: graceOf(c.grace), Peers: peers,
+		Credentials: newCredentials, Observe: measured.Pushed, Tracer: measured.Tracer(),
 	})
 	a.server = api.New(api.Options{
-		Broker: a.broker, Subscriptions: subs, Lane: a.lane, Access: rules,
+		Broker: a.broker, Subscriptions: subs, Lane: a.lane, Test: a.dispatch.Test, Access: rules,
 		Durable: a.store.Durable(), Dev: c.dev, Version: version, Ready: a.checks, Logger: log,
 		Limits: c.limits.api(), Observer: measured.Requests(), Tracer: measured.Tracer(), Metrics: measured.Handler(),
 	})
@@ -293,18 +311,27 @@ func (a *app) checks() []api.Check {
 	return checks
 }
 
-// lane shows what the dispatcher does for a subscription. The type is said twice, with
-// the same fields: api and dispatcher know nothing of each other, and the conversion
-// does not compile once they differ.
+// lane shows what the dispatcher does for a subscription. The types are said twice, with
+// the same fields: api and dispatcher know nothing of each other.
 func (a *app) lane(ns queue.Namespace, name string) (api.LaneState, bool) {
 	s, ok := a.dispatch.LaneState(ns, name)
-	return api.LaneState(s), ok
+	state := api.LaneState{
+		Window: s.Window, InFlight: s.InFlight,
+		Breaker: s.Breaker, BreakerUntil: s.BreakerUntil,
+		PausedUntil: s.PausedUntil, RateUntil: s.RateUntil,
+		Deferred: s.Deferred, MaxDeferred: s.MaxDeferred,
+		LastError: s.LastError, LastErrorAt: s.LastErrorAt,
+	}
+	for _, host := range s.Hosts {
+		state.Hosts = append(state.Hosts, api.HostState(host)) // does not compile once they differ
+	}
+	return state, ok
 }
 
 // checkSecret judges a secret by whether a push can be signed with it.
 func checkSecret(secret string) error {
 	if _, err := webhooks.ParseSecret(secret); err != nil {
-		return errors.New("want whsec_ and 24 to 64 bytes in padded standard base64, without a line break")
+		return errors.New("want whsec_ and 24 to 64 bytes, or whsk_ and the 64 of an ed25519 key pair, in padded standard base64, without a line break")
 	}
 	return nil
 }
@@ -314,6 +341,14 @@ func recordsOf(j storage.Journal) func(context.Context, queue.Namespace, queue.I
 	return func(ctx context.Context, ns queue.Namespace, id queue.ID, limit int) ([]queue.Record, error) {
 		page, err := j.Records(ctx, storage.RecordQuery{Namespace: ns, Item: id, Backward: true, Limit: limit})
 		return page.Records, err
+	}
+}
+
+// journalOf reads the journal in pages.
+func journalOf(j storage.Journal) func(context.Context, queue.JournalQuery) (queue.JournalPage, error) {
+	return func(ctx context.Context, q queue.JournalQuery) (queue.JournalPage, error) {
+		page, err := j.Records(ctx, storage.RecordQuery(q))
+		return queue.JournalPage(page), err
 	}
 }
 

@@ -44,6 +44,9 @@ func (c *configCommand) Run(_ context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if config.encryption, err = c.keys(os.Getenv(encryptionKeyVariable)); err != nil {
+		return err
+	}
 	if _, err := telemetry.ReadEnvironment(os.Getenv); err != nil {
 		return usageError{err}
 	}
@@ -69,7 +72,7 @@ func (c *configCommand) Run(_ context.Context, s streams) error {
 	return nil
 }
 
-// settings are the flags of serve in their order, and the key, which has none.
+// settings are the flags of serve in their order, and the keys, which have none.
 func (c *configCommand) settings(in *config) []setting {
 	given := map[*kong.Flag]bool{}
 	for _, step := range c.parsed.Path {
@@ -90,7 +93,7 @@ func (c *configCommand) settings(in *config) []setting {
 		}
 		out = append(out, it)
 	}
-	return append(out, in.rootKey(c.RootKeyFile))
+	return append(out, in.rootKey(c.RootKeyFile), in.encryptionKey(c.EncryptionKeyFile))
 }
 
 // inForce is a flag's value; where it is empty or says auto, what was made of it. No

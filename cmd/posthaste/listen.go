@@ -4,30 +4,46 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
+	"github.com/posthaste-io/posthaste/api/client"
 	"github.com/posthaste-io/posthaste/webhooks"
 )
-
-// maxListenBody bounds a request to the development endpoint; the server sends no
-// item that is larger.
-const maxListenBody = 8 << 20
 
 // listenCommand is an endpoint for development.
 type listenCommand struct {
 	Addr       string        `default:"127.0.0.1:8080" env:"POSTHASTE_LISTEN_ADDR" help:"Address to listen on."`
 	Secret     []string      `env:"POSTHASTE_LISTEN_SECRET" placeholder:"whsec_…" help:"Verify signatures with this secret, or, while it is being changed, with several; what is unsigned or signed otherwise is refused with 401."`
-	Fail       float64       `default:"0" env:"POSTHASTE_LISTEN_FAIL" help:"Refuse this share of requests, from 0 to 1."`
+	Fail       share         `default:"0" env:"POSTHASTE_LISTEN_FAIL" help:"Refuse this share of requests, such as 30% or 0.3; of a batch, this share of its items."`
 	Status     int           `default:"503" env:"POSTHASTE_LISTEN_STATUS" help:"What refused requests are answered with."`
 	RetryAfter time.Duration `env:"POSTHASTE_LISTEN_RETRY_AFTER" help:"Send Retry-After with refusals, in whole seconds."`
 	Slow       time.Duration `env:"POSTHASTE_LISTEN_SLOW" help:"Wait so long before each answer."`
+	Defer      time.Duration `env:"POSTHASTE_LISTEN_DEFER" help:"Keep each item that comes with a receipt, by 202 and posthaste-lease: keep, and complete it after so long with that receipt. The subscription needs --defer."`
+	URL        string        `name:"url" default:"http://127.0.0.1:2319" env:"POSTHASTE_URL" help:"The server at which --defer completes items. No key is needed."`
+	Log        string        `env:"POSTHASTE_LISTEN_LOG" placeholder:"FILE" help:"Append a line of JSON for each request to this file, before it is answered: at, webhook_id, attempt, status and more."`
+}
+
+// share is a part of a whole, 0 to 1.
+type share float64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *share) UnmarshalText(text []byte) error {
+	number, percent := strings.CutSuffix(string(text), "%")
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return fmt.Errorf("%q is no share; want 30%% or 0.3", text)
+	}
+	if percent {
+		f /= 100
+	}
+	*s = share(f)
+	return nil
 }
 
 // Run implements command. It ends when the context does, or nobody reads what it prints.
@@ -37,34 +53,50 @@ func (c *listenCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	defer e.close()
 	listener, err := net.Listen("tcp", c.Addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	e.term.printf("listening on http://%s (any path, any method); end with Ctrl-C\n", listener.Addr())
 
+	ctx, stop := context.WithCancelCause(ctx)
+	e.stop = stop
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer stop(nil)
+	if e.later != nil {
+		background.Go(func() { e.later.run(ctx) })
+	}
 	server := &http.Server{Handler: e, ReadHeaderTimeout: 10 * time.Second}
 	// Requests that wait in --slow are broken off: nobody wants to wait for them.
-	stop := context.AfterFunc(ctx, func() { server.Close() })
-	defer stop()
+	closing := context.AfterFunc(ctx, func() { server.Close() })
+	defer closing()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("listen: %w", err)
 	}
+	background.Wait() // ctx has ended: nothing else closes the server
 	e.term.printf("%d requests, %d of them accepted\n", e.seen.Load(), e.accepted.Load())
+	if e.later != nil && e.later.kept.Load() > 0 {
+		e.term.printf("%d kept items are not completed; they are sent again when their time is over\n", e.later.kept.Load())
+	}
+	if err := context.Cause(ctx); errors.Is(err, errLog) {
+		return err
+	}
 	return nil
 }
 
-// endpoint judges the flags.
+// endpoint judges the flags and opens what they name.
 func (c *listenCommand) endpoint(term *terminal) (*endpoint, error) {
 	switch {
-	case c.Fail < 0 || c.Fail > 1:
-		return nil, usagef("--fail %v: want a share from 0 to 1, such as 0.3", c.Fail)
+	case !(c.Fail >= 0 && c.Fail <= 1): // so that NaN is refused as well
+		return nil, usagef("--fail %v: want a share from 0 to 1, such as 0.3, or from 0%% to 100%%", float64(c.Fail))
 	case c.Status < 200 || c.Status > 599:
 		return nil, usagef("--status %d: want a status from 200 to 599", c.Status)
-	case c.Slow < 0 || c.RetryAfter < 0:
-		return nil, usagef("--slow and --retry-after: want a duration that is not negative")
+	case c.Slow < 0 || c.RetryAfter < 0 || c.Defer < 0:
+		return nil, usagef("--slow, --retry-after and --defer: want a duration that is not negative")
 	}
-	e := &endpoint{flags: *c, term: term}
+	e := &endpoint{flags: *c, term: term, stop: func(error) {}}
 	if len(c.Secret) > 0 {
 		v, err := webhooks.NewVerifier(c.Secret...)
 		if err != nil {
@@ -72,118 +104,19 @@ func (c *listenCommand) endpoint(term *terminal) (*endpoint, error) {
 		}
 		e.verifier = v
 	}
+	if c.Defer > 0 {
+		cl, err := client.New(client.Options{URL: c.URL, UserAgent: "posthaste-listen"})
+		if err != nil {
+			return nil, usagef("--url: %s", strings.TrimPrefix(err.Error(), "posthaste: "))
+		}
+		e.later = newLater(cl, term)
+	}
+	if c.Log != "" {
+		f, err := os.OpenFile(c.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, usagef("--log: %w", err)
+		}
+		e.log = f
+	}
 	return e, nil
-}
-
-// endpoint answers requests and prints them.
-type endpoint struct {
-	flags    listenCommand
-	verifier *webhooks.Verifier
-	term     *terminal
-
-	seen, accepted atomic.Int64
-}
-
-// ServeHTTP implements http.Handler.
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e.seen.Add(1)
-	at := time.Now()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxListenBody))
-	if err != nil {
-		http.Error(w, "the body did not come whole", http.StatusRequestEntityTooLarge)
-		e.print(r, at, http.StatusRequestEntityTooLarge, "body: "+err.Error(), nil)
-		return
-	}
-	signature, ok := e.judge(r, body, at)
-	if !wait(r.Context(), e.flags.Slow) {
-		e.print(r, at, 0, signature, body)
-		return
-	}
-	status := http.StatusOK
-	switch {
-	case !ok:
-		status = http.StatusUnauthorized
-	case rand.Float64() < e.flags.Fail:
-		status = e.flags.Status
-		if e.flags.RetryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int(e.flags.RetryAfter.Round(time.Second)/time.Second)))
-		}
-	default:
-		e.accepted.Add(1)
-	}
-	w.WriteHeader(status)
-	if !ok {
-		// Who sent it sees it as the push's error. That they may be gone does not matter.
-		_, _ = fmt.Fprintln(w, signature)
-	}
-	e.print(r, at, status, signature, body)
-}
-
-// judge says in words whether a request is signed well, and whether it may pass.
-func (e *endpoint) judge(r *http.Request, body []byte, now time.Time) (signature string, ok bool) {
-	signed := r.Header.Get(webhooks.HeaderSignature) != ""
-	switch {
-	case e.verifier == nil && signed:
-		return "signed, not verified (no --secret)", true
-	case e.verifier == nil:
-		return "unsigned", true
-	case !signed:
-		return "UNSIGNED", false
-	}
-	if err := e.verifier.Verify(r.Header, body, now); err != nil {
-		return "INVALID: " + err.Error(), false
-	}
-	return "signature ok", true
-}
-
-// print writes what came as a small block.
-func (e *endpoint) print(r *http.Request, at time.Time, status int, signature string, body []byte) {
-	answer, c := strconv.Itoa(status), green
-	switch {
-	case status == 0:
-		answer, c = "gone before the answer", red
-	case status >= 300:
-		c = red
-	}
-	e.term.printf("%s  %s %s  → %s  %s\n%s", at.Format("15:04:05.000"), r.Method, excerpt([]byte(r.URL.RequestURI()), 200),
-		e.term.paint(c, answer), signature, e.details(r, body))
-}
-
-func (e *endpoint) details(r *http.Request, body []byte) string {
-	h := r.Header
-	attempt := h.Get("posthaste-attempt")
-	if most := h.Get("posthaste-max-attempts"); attempt != "" && most != "" {
-		attempt += " of " + most
-	}
-	var b strings.Builder
-	for _, line := range [][2]string{
-		{"id", h.Get(webhooks.HeaderID)},
-		{"queue", h.Get("posthaste-queue")},
-		{"kind", h.Get("posthaste-kind")},
-		{"reference", h.Get("posthaste-reference")},
-		{"attempt", attempt},
-		{"before", strings.TrimSpace(h.Get("posthaste-retry-reason") + " " + h.Get("posthaste-previous-status"))},
-		{"type", h.Get("Content-Type")},
-	} {
-		if line[1] != "" {
-			fmt.Fprintf(&b, "    %s %s\n", e.term.paint(dim, fmt.Sprintf("%-9s", line[0])), excerpt([]byte(line[1]), 200))
-		}
-	}
-	fmt.Fprintf(&b, "    %s %s\n\n", e.term.paint(dim, fmt.Sprintf("%-9s", fmt.Sprintf("%d bytes", len(body)))), excerpt(body, 400))
-	return b.String()
-}
-
-// wait waits, and says whether it did so to the end.
-func wait(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -23,6 +23,7 @@ func receive(t *testing.T, c listenCommand, body string, headers map[string]stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer e.close()
 	r := httptest.NewRequest(http.MethodPost, "/hook?x=1", strings.NewReader(body))
 	for name, value := range headers {
 		r.Header.Set(name, value)

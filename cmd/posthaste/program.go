@@ -44,7 +44,7 @@ type commands struct {
 	Listen  listenCommand  `cmd:"" group:"server" help:"Run an endpoint for development: it verifies signatures and prints what came."`
 	Health  healthCommand  `cmd:"" group:"server" help:"Ask a server whether it takes work, for the health checks of containers; 0 says yes."`
 	Config  configCommand  `cmd:"" group:"server" help:"Tell what serve would run with, and whether a flag, a variable or a default says so."`
-	Key     keyCommand     `cmd:"" group:"server" help:"Make a key for those who call a server."`
+	Key     keyCommand     `cmd:"" group:"server" help:"Make a key: for those who call a server, or to encrypt secrets with."`
 	Migrate migrateCommand `cmd:"" group:"server" help:"Bring the schema of a PostgreSQL database up to date, or tell where it stands."`
 
 	cli.Commands

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -25,6 +26,8 @@ type serveCommand struct {
 	Dev         bool   `env:"POSTHASTE_DEV" help:"For development: a memory store unless --store says otherwise, no key needed unless one is given, pushes to loopback addresses allowed, logs as text, errors indented and with the cause of what went wrong within."`
 
 	accessFlags
+
+	encryptionFlags
 
 	EgressAllow     []string `env:"POSTHASTE_EGRESS_ALLOW" sep:"," placeholder:"CIDR[:PORT]" help:"Let pushes go to these private addresses, such as 10.0.0.0/8:8443. May be repeated. All public addresses are open, all others closed."`
 	EgressHTTPSOnly bool     `name:"egress-https-only" env:"POSTHASTE_EGRESS_HTTPS_ONLY" help:"Refuse endpoints that start with http://."`
@@ -61,14 +64,27 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 	if config.export, err = telemetry.ReadEnvironment(os.Getenv); err != nil {
 		return usageError{err}
 	}
+	if config.encryption, err = c.keys(os.Getenv(encryptionKeyVariable)); err != nil {
+		return err
+	}
 	config.stdout = s.stdout
 	defer paceCollector()()
 	if config.logFormat == logText {
-		return serve(ctx, config, newLogger(s.stderr, logText, config.logLevel))
+		log := newLogger(s.stderr, logText, config.logLevel)
+		captureLibraries(log)
+		return serve(ctx, config, log)
 	}
 	log, flush := newGatheringLogger(s.stderr, config.logLevel)
 	defer flush()
+	captureLibraries(log)
 	return serve(ctx, config, log)
+}
+
+// captureLibraries has what libraries print by themselves, such as net/http about frames of
+// an endpoint that make no sense, go where it can be looked for and disturbs nobody.
+func captureLibraries(log *slog.Logger) {
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(slog.NewLogLogger(log.Handler(), slog.LevelDebug).Writer())
 }
 
 // serve runs an app until the context ends or the app cannot go on.
@@ -87,6 +103,7 @@ func serve(ctx context.Context, c config, log *slog.Logger) error {
 type config struct {
 	listen, adminListen string
 	access              access
+	encryption          encryption
 	// stdout is where a key that was made is shown.
 	stdout io.Writer
 	store  storeURL

@@ -28,7 +28,7 @@ var settingsTopics = []struct {
 	title string
 	flags []string
 }{
-	{"Where it listens, and for whom", []string{"listen", "admin-listen", "root-key-file", "tls-cert", "tls-key", "allow-plaintext"}},
+	{"Where it listens, and for whom", []string{"listen", "admin-listen", "root-key-file", "encryption-key-file", "tls-cert", "tls-key", "allow-plaintext"}},
 	{"Where items are kept", []string{"store", "window", "min-free-disk", "accept-data-loss", "keep-records", "schema", "migrate", "hints"}},
 	{"Pushes", []string{"egress-allow", "egress-https-only", "max-pushes", "grace"}},
 	{"Limits of calls", []string{"max-payload", "max-items", "max-call", "max-connections", "max-waiting", "max-polls", "max-body-memory", "max-answer-memory"}},

@@ -24,9 +24,7 @@ func extendSQL(first bool) string {
 ), locked as materialized (
 	` + lockSQL(`i.available_at, i.deliveries, i.partition, i.updated_at`) + `
 ), judged as materialized (
-	select l.*, clock.now, case when l.owner is null
-			then greatest(l.available_at, clock.now + l.ttl * interval '1 microsecond')
-			else clock.now + l.ttl * interval '1 microsecond' end as until, case
+	select l.*, clock.now, greatest(l.available_at, clock.now + l.ttl * interval '1 microsecond') as until, case
 		when l.held is null then ` + statusGone + `
 		when l.has_counter <> l.counter or l.has_random <> l.random or not l.held then ` + statusStale + `
 		else ` + statusApplied + ` end as verdict_of

@@ -244,11 +244,7 @@ func (s *Store) extend(x *queue.Extension, now int64) (queue.Extended, error) {
 	}
 	e := s.lift(sl)
 	state := s.touch(e)
-	until := deadline(now, x.TTL)
-	if x.Handover == nil {
-		until = max(e.at, until)
-	}
-	e.at = until
+	e.at = max(e.at, deadline(now, x.TTL))
 	state.updated = now
 	if h := x.Handover; h != nil {
 		state.owner = h.Owner

@@ -103,7 +103,7 @@ func (m *Model) extend(e queue.Extension, now time.Time) queue.Extended {
 	if it.Token != e.Token || !it.Held {
 		return queue.Extended{Status: queue.Stale}
 	}
-	if deadline := instant(now.Add(e.TTL)); e.Handover != nil || deadline.After(it.AvailableAt) {
+	if deadline := instant(now.Add(e.TTL)); deadline.After(it.AvailableAt) {
 		it.AvailableAt = deadline
 	}
 	it.UpdatedAt = now

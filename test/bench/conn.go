@@ -42,6 +42,9 @@ var errBusy = errors.New("overloaded")
 // callTimeout bounds one call; no call of the plan takes longer than seconds.
 const callTimeout = 60 * time.Second
 
+// encryptionKey encrypts the secrets of subscriptions on PostgreSQL.
+const encryptionKey = "bench:YSBrZXkgdGhhdCBwcm90ZWN0cyBub3RoaW5nIGF0IGE="
+
 // rootKey is what the servers of this run want from their callers.
 var rootKey = newRootKey()
 

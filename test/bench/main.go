@@ -48,6 +48,8 @@ type bench struct {
 	database []source
 	// churn is how long that runs, 0 for not at all.
 	churn time.Duration
+	// fair matches the stores that fairness is measured on.
+	fair *regexp.Regexp
 }
 
 func main() {
@@ -74,8 +76,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	file := flags.String("json", "", "write the report to this `file`")
 	keep := flags.String("report", "", "write the report into this `folder`, named by the day, in JSON and in Markdown")
 	rounds := flags.Int("rounds", 0, "measure so many `times`")
-	only := flags.String("only", "", "groups to measure, a `regexp` over: e2e produce drain push flat peers")
+	only := flags.String("only", "", "groups to measure, a `regexp` over: e2e produce drain push fairness flat peers")
 	names := flags.String("stores", "memory|badger|postgres", "stores to measure, a `regexp`")
+	fair := flags.String("fair", "badger", "stores to measure fairness on, of those that are measured, a `regexp`")
 	churning := flags.Duration("churn", 0, "also run producers and consumers over a standing backlog for so `long` on each store, as 3m")
 	profiles := flags.String("profiles", "", "write processor profiles of e2e and push into this `folder`")
 	if err := flags.Parse(args); err != nil {
@@ -89,7 +92,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("-stores: %w", err)
 	}
-	b := &bench{plan: full, profiles: *profiles, churn: *churning}
+	fairOn, err := regexp.Compile(*fair)
+	if err != nil {
+		return fmt.Errorf("-fair: %w", err)
+	}
+	b := &bench{plan: full, profiles: *profiles, churn: *churning, fair: fairOn}
 	for _, s := range stores {
 		if on.MatchString(s.name) {
 			b.stores = append(b.stores, s)
@@ -116,7 +123,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if len(b.sheet.rows) == 0 {
 		return fmt.Errorf("-only %s -stores %s: nothing is measured", *only, *names)
 	}
-	b.sheet.judge(b.plan.goals())
+	b.sheet.judge(slices.Concat(b.plan.goals(), b.plan.fair.goals(b.stores)))
 	report.Rows, report.Skipped = b.sheet.rows, b.skipped
 	if err := b.nameOthers(ctx, &report.Machine); err != nil {
 		return err
@@ -197,6 +204,16 @@ func (b *bench) measure(ctx context.Context, want func(group string) bool) error
 	if want("push") {
 		if err := b.pushRows(ctx); err != nil {
 			return err
+		}
+	}
+	if want("fairness") {
+		for _, on := range b.stores {
+			if !b.fair.MatchString(on.name) {
+				continue
+			}
+			if err := b.fairRows(ctx, on); err != nil {
+				return err
+			}
 		}
 	}
 	if want("peers") {

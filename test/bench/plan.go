@@ -20,6 +20,7 @@ type plan struct {
 	pushes         int
 	// jobs is how many are worked beside a peer.
 	jobs int
+	fair fairPlan
 }
 
 var full = plan{
@@ -34,6 +35,7 @@ var full = plan{
 	},
 	baseQueued: 100_000, mostQueued: 1_000_000, probes: 500, burst: 5000, drained: 300_000,
 	pushes: 120_000, jobs: 30_000,
+	fair: fairPlan{endpoints: 100, dead: 10, backlog: 100_000, rate: 10, phase: 3 * time.Second, holds: 512},
 }
 
 var quick = plan{
@@ -42,4 +44,5 @@ var quick = plan{
 	shapes:     []shape{{queued: 1000}, {queued: 5000}, {queued: 4000, held: 1000}},
 	baseQueued: 5000, mostQueued: 5000, probes: 20, burst: 500, drained: 2000,
 	pushes: 6000, jobs: 1000,
+	fair: fairPlan{endpoints: 20, dead: 4, backlog: 2000, rate: 20, phase: 300 * time.Millisecond, holds: 64},
 }

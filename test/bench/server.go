@@ -102,6 +102,9 @@ func (s *server) launch(ctx context.Context) error {
 		"serve", "--listen", s.host, "--admin-listen", s.admin, "--egress-allow", "127.0.0.1/32",
 	}, s.flags...)...)
 	cmd.Env = append(os.Environ(), "POSTHASTE_ROOT_KEY="+rootKey)
+	if s.store.name == "postgres" {
+		cmd.Env = append(cmd.Env, "POSTHASTE_ENCRYPTION_KEY="+encryptionKey)
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", s.store.name, err)

@@ -16,7 +16,7 @@ import (
 )
 
 // secrets are what a user has in .env.
-var secrets = types.Mapping{"POSTHASTE_ROOT_KEY": "key-of-the-test", "POSTGRES_PASSWORD": "password-of-the-test"}
+var secrets = types.Mapping{"POSTHASTE_ROOT_KEY": "key-of-the-test", "POSTGRES_PASSWORD": "password-of-the-test", "POSTHASTE_ENCRYPTION_KEY": "encryption-key-of-the-test"}
 
 // load reads a compose file as Compose does: by its schema, with variables put in, and
 // with all that one part says of another.
@@ -119,7 +119,7 @@ func TestCompose_SecretsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	for file, names := range map[string][]string{
 		"compose.yaml":          {"POSTHASTE_ROOT_KEY"},
-		"compose.postgres.yaml": {"POSTHASTE_ROOT_KEY", "POSTGRES_PASSWORD"},
+		"compose.postgres.yaml": {"POSTHASTE_ROOT_KEY", "POSTHASTE_ENCRYPTION_KEY", "POSTGRES_PASSWORD"},
 	} {
 		for _, name := range names {
 			env := types.Mapping{}

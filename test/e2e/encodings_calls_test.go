@@ -130,10 +130,20 @@ var encodingCalls = []encodingCall{
 	{name: "cancel by a filter", method: "items.cancel", reply: new(v1.CountReply), status: 200, request: with(&v1.ItemsCancelRequest{Filter: &v1.ItemsFilter{QueueName: "q", Kind: "other", State: "ready", Before: someday}})},
 	{name: "cancel in a state that is none", method: "items.cancel", reply: new(v1.CountReply), status: 400, request: with(&v1.ItemsCancelRequest{Filter: &v1.ItemsFilter{QueueName: "q", State: "asleep"}})},
 
+	{name: "read the log", method: "attempts.list", reply: new(v1.AttemptsListReply), status: 200, reads: true, request: with(&v1.AttemptsListRequest{QueueName: "q"})},
+	{name: "read how items ended", method: "attempts.list", reply: new(v1.AttemptsListReply), status: 200, reads: true, request: with(&v1.AttemptsListRequest{
+		QueueName: "q", Type: "ending", Verdict: "completed", To: someday, OldestFirst: true, Limit: 1,
+	})},
+	{name: "read of a type that is none", method: "attempts.list", reply: new(v1.AttemptsListReply), status: 400, request: with(&v1.AttemptsListRequest{Type: "push"})},
+	{name: "read of no queue", method: "attempts.list", reply: new(v1.AttemptsListReply), status: 404, request: with(&v1.AttemptsListRequest{QueueName: "none"})},
+
+	{name: "redrive at no rate", method: "queue.redrive", reply: new(v1.RedriveReply), status: 400, request: with(&v1.RedriveRequest{QueueName: "q~dead", Rate: new(v1.Rate)})},
 	{name: "redrive, dry", method: "queue.redrive", reply: new(v1.RedriveReply), status: 200, reads: true, request: with(&v1.RedriveRequest{
 		QueueName: "q~dead", Filter: &v1.RedriveFilter{Kind: "plain", From: "q", Before: someday}, Limit: 10, DryRun: true,
 	})},
-	{name: "redrive", method: "queue.redrive", reply: new(v1.RedriveReply), status: 200, request: with(&v1.RedriveRequest{QueueName: "q~dead", Target: "q"})},
+	{name: "redrive", method: "queue.redrive", reply: new(v1.RedriveReply), status: 200, request: with(&v1.RedriveRequest{
+		QueueName: "q~dead", Target: "q", Rate: &v1.Rate{Count: 5, Period: "10s"},
+	})},
 	{name: "import", method: "storage/items.import", reply: new(v1.ItemsImportReply), status: 200, request: with(&v1.ItemsImportRequest{QueueName: "q", Items: []*v1.Item{
 		{Id: "from-elsewhere", Attempts: 2, Kind: "k", Payload: []byte("\xff"), Headers: map[string]string{"X-A": "1"}, EnqueueAt: someday},
 	}})},
@@ -166,6 +176,38 @@ var encodingCalls = []encodingCall{
 	{name: "subscribe another queue", method: "subscriptions.create", reply: new(v1.Subscription), status: 200, request: with(&v1.Subscription{
 		Name: "t", QueueName: "grown", Url: "https://example.com/", Paused: true, Retry: &v1.RetryPolicy{MinBackoff: "2s", MaxBackoff: "1h", Multiplier: 1.5},
 	})},
+	{name: "subscribe for targets", method: "subscriptions.create", reply: new(v1.Subscription), status: 200, request: with(&v1.Subscription{
+		Name: "u", QueueName: "targets", AllowTarget: new(true), Http2: new(true), Format: new("cloudevents"), Log: new("failures"), OnDone: new("grown"),
+		Defer: new(true), DeferTimeout: "1h", MaxDeferred: 7, Rate: &v1.Rate{Count: 100, Period: "1m"}, Paused: true,
+		Retry: &v1.RetryPolicy{DisableAfter: "48h"},
+	})},
+	{name: "produce with a target", method: "queue.produce", reply: new(v1.ProduceReply), status: 200, request: with(&v1.ProduceRequest{QueueName: "targets", Items: []*v1.Produce{
+		{Target: &v1.Target{Url: "https://example.com/x?k=v", Method: "DELETE", Timeout: "5s"}, OnDone: "grown"}, {OnDone: "pushed"},
+	}})},
+	{name: "see targets", method: "storage/items.list", reply: new(v1.ItemsListReply), status: 200, reads: true, request: with(&v1.ItemsListRequest{QueueName: "targets"})},
+	{name: "a target where none may be", method: "queue.produce", reply: new(v1.ProduceReply), status: 400, request: with(&v1.ProduceRequest{QueueName: "pushed", Items: []*v1.Produce{
+		{Target: &v1.Target{Url: "https://example.com/x"}},
+	}})},
+	{name: "take the limit away", method: "subscriptions.update", reply: new(v1.Subscription), status: 200, request: with(&v1.Subscription{
+		Name: "u", Rate: new(v1.Rate), Defer: new(false), OnDone: new(""),
+	})},
+	{name: "subscribe with credentials", method: "subscriptions.create", reply: new(v1.Subscription), status: 200, request: with(&v1.Subscription{
+		Name: "v", QueueName: "batches", Url: "http://127.0.0.1:1/", Paused: true, Batch: &v1.Batch{MaxItems: 10, MaxWait: "100ms", Encoding: "multipart"},
+		Auth: &v1.Auth{Oauth2: &v1.OAuth2{TokenUrl: "http://127.0.0.1:1/token?k=v", ClientId: "id", ClientSecret: "secret", Scopes: []string{"a", "b"}, Audience: "c"}},
+	})},
+	{name: "two ways to prove it", method: "subscriptions.update", reply: new(v1.Subscription), status: 400, request: with(&v1.Subscription{
+		Name: "v", Auth: &v1.Auth{Bearer: "token", Basic: &v1.BasicAuth{Username: "u", Password: "p"}},
+	})},
+	{name: "other credentials", method: "subscriptions.update", reply: new(v1.Subscription), status: 200, request: with(&v1.Subscription{
+		Name: "v", Auth: &v1.Auth{Basic: &v1.BasicAuth{Username: "u", Password: "p"}},
+	})},
+	{name: "sign with another secret", method: "subscriptions.rotate_secret", reply: new(v1.Subscription), status: 200, request: with(&v1.RotateSecretRequest{Name: "v", Overlap: "1h"})},
+	{name: "sign with nonsense", method: "subscriptions.rotate_secret", reply: new(v1.Subscription), status: 400, request: with(&v1.RotateSecretRequest{Name: "v", Secret: "whsec_x"})},
+	{name: "send a sample to nobody", method: "subscriptions.test", reply: new(v1.SubscriptionTestReply), status: 200, request: with(&v1.SubscriptionTestRequest{
+		Name: "v", RequestTimeout: "10s", Item: &v1.Produce{Kind: "k", Bytes: []byte("\xff")},
+	})},
+	{name: "send a sample for no subscription", method: "subscriptions.test", reply: new(v1.SubscriptionTestReply), status: 404, request: with(&v1.SubscriptionTestRequest{Name: "none"})},
+
 	{name: "subscribe without an address", method: "subscriptions.create", reply: new(v1.Subscription), status: 400, request: with(&v1.Subscription{Name: "s2", QueueName: "pushed2", Url: "http:///x"})},
 	{name: "change a subscription", method: "subscriptions.update", reply: new(v1.Subscription), status: 200, request: with(&v1.Subscription{
 		Name: "s", Timeout: "1m30s", Retry: &v1.RetryPolicy{BuryOn: []int32{410}},

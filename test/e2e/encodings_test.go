@@ -212,6 +212,7 @@ func forgetNow(m proto.Message) proto.Message {
 // made are fields whose values are made anew each time.
 var made = map[protoreflect.Name]bool{
 	"id": true, "item_id": true, "receipt": true, "source_id": true, "cursor": true, "revision": true, "secret": true,
+	"duration": true, "node": true,
 }
 
 // id is what an item's id looks like within other texts.
@@ -227,11 +228,20 @@ func alike(m proto.Message) proto.Message {
 			m.Set(fd, protoreflect.ValueOfString("made"))
 		case fd.Kind() == protoreflect.StringKind && !fd.IsList():
 			m.Set(fd, protoreflect.ValueOfString(id.ReplaceAllString(m.Get(fd).String(), "made")))
-		case fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Timestamp":
+		case !isTimestamp(fd):
+		case fd.IsList():
+			for i := range m.Get(fd).List().Len() {
+				m.Mutable(fd).List().Set(i, protoreflect.ValueOfMessage(new(timestamppb.Timestamp).ProtoReflect()))
+			}
+		default:
 			m.Set(fd, protoreflect.ValueOfMessage(new(timestamppb.Timestamp).ProtoReflect()))
 		}
 	})
 	return m
+}
+
+func isTimestamp(fd protoreflect.FieldDescriptor) bool {
+	return fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Timestamp"
 }
 
 // change calls f for all fields that are set, within other messages too, but for maps.
@@ -240,7 +250,7 @@ func change(m protoreflect.Message, f func(protoreflect.Message, protoreflect.Fi
 		switch {
 		case fd.IsMap():
 			return true
-		case fd.IsList() && fd.Message() != nil:
+		case fd.IsList() && fd.Message() != nil && !isTimestamp(fd):
 			for i := range v.List().Len() {
 				change(v.List().Get(i).Message(), f)
 			}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -61,6 +62,17 @@ func startServer(t *testing.T) (*harness.Server, *client.Client) {
 	}
 	t.Cleanup(c.Close)
 	return server, c
+}
+
+// addressOf waits until an endpoint says where it listens.
+func addressOf(t *testing.T, p *harness.Server) string {
+	t.Helper()
+	var address []string
+	eventually(t, "listening", func() bool {
+		address = regexp.MustCompile(`listening on (http://\S+)`).FindStringSubmatch(p.Stdout())
+		return address != nil
+	})
+	return address[1]
 }
 
 // patience is how long what must happen may take on a busy machine.

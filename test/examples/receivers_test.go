@@ -38,12 +38,7 @@ func TestReceivers_G07_ServeRealPushes(t *testing.T) {
 			newer, older := webhooks.NewSecret(), webhooks.NewSecret()
 			command.Env = append(command.Env, "ADDRESS=127.0.0.1:0", "WEBHOOK_SECRET="+newer+" "+older)
 			r := &receiver{t: t, c: c, queue: "orders", secret: older, process: harness.Spawn(t, command, lang.args...)}
-			var address []string
-			eventually(t, "listening", func() bool {
-				address = regexp.MustCompile(`listening on (http://\S+)`).FindStringSubmatch(r.process.Stdout())
-				return address != nil
-			})
-			r.relay = newRelay(t, address[1])
+			r.relay = newRelay(t, addressOf(t, r.process))
 			r.subscribe(r.queue, older)
 
 			first := r.handlesWhatIsRight()
@@ -122,8 +117,8 @@ func (r *receiver) handlesAReplayOnce(itemID string) {
 	var together sync.WaitGroup
 	for range 5 {
 		together.Go(func() {
-			if _, status, err := r.relay.send(passed[0]); err != nil || status/100 != 2 {
-				r.t.Errorf("replay: got %d, %v, want 2xx", status, err)
+			if a, err := r.relay.send(passed[0]); err != nil || a.status/100 != 2 {
+				r.t.Errorf("replay: got %d, %v, want 2xx", a.status, err)
 			}
 		})
 	}
@@ -165,8 +160,8 @@ func (r *receiver) refusesWhatIsOld() {
 		"not signed":           unsigned,
 		"id with a dot":        dotted,
 	} {
-		if _, status, err := r.relay.send(x); err != nil || status != http.StatusUnauthorized {
-			r.t.Errorf("%s: got %d, %v, want 401", name, status, err)
+		if a, err := r.relay.send(x); err != nil || a.status != http.StatusUnauthorized {
+			r.t.Errorf("%s: got %d, %v, want 401", name, a.status, err)
 		}
 	}
 }
@@ -174,8 +169,8 @@ func (r *receiver) refusesWhatIsOld() {
 func (r *receiver) refusesWhatIsTooLarge() {
 	x := r.signed("i40", time.Now(), fmt.Appendf(nil, `{"order": 40%s}`, strings.Repeat(" ", 1_000_000)))
 	// A receiver that does not read on may break off before its answer is read.
-	if _, status, err := r.relay.send(x); err == nil && status != http.StatusRequestEntityTooLarge {
-		r.t.Errorf("too large: got %d, want 413", status)
+	if a, err := r.relay.send(x); err == nil && a.status != http.StatusRequestEntityTooLarge {
+		r.t.Errorf("too large: got %d, want 413", a.status)
 	}
 }
 
@@ -189,8 +184,8 @@ func (r *receiver) buriesWhatCannotWork() {
 
 // Bytes that are no text are verified as they are, and only then found to be no JSON.
 func (r *receiver) readsBytesAsTheyAre() {
-	if _, status, err := r.relay.send(r.signed("i50", time.Now(), []byte("\xff\x00"))); err != nil || status != http.StatusUnprocessableEntity {
-		r.t.Errorf("bytes: got %d, %v, want 422", status, err)
+	if a, err := r.relay.send(r.signed("i50", time.Now(), []byte("\xff\x00"))); err != nil || a.status != http.StatusUnprocessableEntity {
+		r.t.Errorf("bytes: got %d, %v, want 422", a.status, err)
 	}
 }
 

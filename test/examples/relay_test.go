@@ -51,35 +51,43 @@ func (r *relay) pass(w http.ResponseWriter, req *http.Request) {
 	}
 	r.mu.Unlock()
 	x := exchange{header: req.Header, body: body}
-	header, status, err := r.send(x)
+	answer, err := r.send(x)
 	if err != nil {
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
-	x.status = status
+	x.status = answer.status
 	r.mu.Lock()
 	r.passed = append(r.passed, x)
 	r.mu.Unlock()
-	for name, values := range header {
+	for name, values := range answer.header {
 		w.Header()[name] = values
 	}
-	w.WriteHeader(status)
+	w.WriteHeader(answer.status)
+	_, _ = w.Write(answer.body) // the server may have lost its patience
+}
+
+// answer is what a receiver said.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
 }
 
 // send sends a request to the receiver.
-func (r *relay) send(x exchange) (http.Header, int, error) {
+func (r *relay) send(x exchange) (answer, error) {
 	req, err := http.NewRequest(http.MethodPost, r.target, bytes.NewReader(x.body))
 	if err != nil {
-		return nil, 0, err
+		return answer{}, err
 	}
 	req.Header = x.header.Clone()
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return nil, 0, err
+		return answer{}, err
 	}
 	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return resp.Header, resp.StatusCode, err
+	body, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, body}, err
 }
 
 // tamperNext changes the body of the next request.

@@ -28,7 +28,8 @@ type Options struct {
 	// Args are further flags of serve. They win over what the harness sets.
 	Args []string
 	// Env is added to this process's environment, in which [Key] is the root key unless
-	// POSTHASTE_ROOT_KEY says otherwise.
+	// POSTHASTE_ROOT_KEY says otherwise, and for PostgreSQL [EncryptionKey] is what
+	// POSTHASTE_ENCRYPTION_KEY has.
 	Env []string
 	// Dir is the working directory; empty is a new one that the test removes.
 	Dir string
@@ -54,6 +55,10 @@ type Server struct {
 // Key is what servers of a test want from their callers, as Authorization: Bearer. It is
 // another one in each process.
 var Key = newKey()
+
+// EncryptionKey encrypts secrets in databases of a test, which several processes share. It
+// is the same in each, and protects nothing.
+const EncryptionKey = "test:dGhlIGtleSBvZiB0ZXN0cyBhbmQgb2Ygbm8gc2VjcmU="
 
 func newKey() string {
 	key, err := apikeys.New("test")
@@ -137,7 +142,11 @@ func spawn(tb testing.TB, o Options, args []string) *Server {
 	}
 	s.cmd = exec.Command(program, args...)
 	s.cmd.Dir = dir
-	s.cmd.Env = slices.Concat(os.Environ(), []string{"POSTHASTE_ROOT_KEY=" + Key}, o.Env)
+	s.cmd.Env = append(os.Environ(), "POSTHASTE_ROOT_KEY="+Key)
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "postgres://") }) {
+		s.cmd.Env = append(s.cmd.Env, "POSTHASTE_ENCRYPTION_KEY="+EncryptionKey)
+	}
+	s.cmd.Env = append(s.cmd.Env, o.Env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.stdout, s.stderr
 	if err := s.cmd.Start(); err != nil {
 		tb.Fatalf("start %v: %v", args, err)
