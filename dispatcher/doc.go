@@ -33,7 +33,7 @@
 //
 // Several nodes divide max_in_flight and rate between them. A document for each
 // subscription and share would cost as many writes as there are subscriptions and nodes;
-// here each node writes one every two seconds to say that it is there, and all divide by
+// here each node writes one every second to say that it is there, and all divide by
 // how many they see. The limit may be passed for some seconds where a node that was silent
 // comes back. Windows, breakers and pauses are each node's own.
 //

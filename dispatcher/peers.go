@@ -14,10 +14,10 @@ import (
 
 const (
 	// beatEvery is how often a node says that it is there, and looks who else is.
-	beatEvery = 2 * time.Second
+	beatEvery = time.Second
 	// goneAfter is how long a node may be silent until others take its share: two beats
 	// may be lost.
-	goneAfter = 3*beatEvery + time.Second
+	goneAfter = 3*beatEvery + beatEvery/2
 	// joinAfter is how long a node that finds others waits for them to see it.
 	joinAfter = 2 * beatEvery
 	// beatTimeout bounds one beat, so that a store that hangs is noticed.

@@ -138,7 +138,7 @@ func TestPeers_NodeThatComesTakesNothingBeforeTheOthersSawIt(t *testing.T) {
 		b := r.node()
 		defer b.stop()
 		r.hanging(b)
-		pass(3 * time.Second)
+		pass(1500 * time.Millisecond)
 		if got := b.window(t); got != 0 {
 			t.Errorf("%d requests of the new one, want none yet", got)
 		}

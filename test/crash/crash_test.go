@@ -66,7 +66,11 @@ func killNodes(t *testing.T, p topology) {
 	gate(t, "acknowledged items", r.acked.Load(), 60*kills)
 	gate(t, "settled leases", r.settled.Load(), 20*kills)
 	gate(t, "pushes", r.posts.Load(), 20*kills)
-	gate(t, "calls and pushes cut by kills", r.cut.Load(), kills)
+	cut := kills
+	if p.nodes > 1 {
+		cut /= 2 // a node that comes among others pushes nothing for two seconds
+	}
+	gate(t, "calls and pushes cut by kills", r.cut.Load(), cut)
 }
 
 func TestF02_GracefulStopsCostNothing(t *testing.T) {

@@ -80,7 +80,7 @@ func (rec *receiver) linger(r *http.Request) {
 		return
 	}
 	d := time.Duration(rand.IntN(20)) * time.Millisecond
-	if rand.IntN(20) == 0 {
+	if rand.IntN(5) == 0 { // so that a node which dies has some under way
 		d = 200 * time.Millisecond
 	}
 	pause(r.Context(), d)
