@@ -134,6 +134,7 @@ func (f *finisher) goesOnWithAnotherReceipt() {
 
 func (f *finisher) wantPages(export, pages int) {
 	f.t.Helper()
+	f.prints(fmt.Sprintf("export %d: done", export)) // what it printed may come a moment after the server knows
 	line := regexp.MustCompile(fmt.Sprintf(`(?m)^export %d: page`, export))
 	if got := len(line.FindAllString(f.process.Stdout(), -1)); got != pages {
 		f.t.Errorf("export %d: made %d pages, want %d:\n%s", export, got, pages, f.process.Stdout())
