@@ -30,6 +30,7 @@ var layers = []layer{
 	{"queue", nil, "the domain stands alone: whoever reads it need read nothing else"},
 	{"subscriptions", []string{"queue"}, "who is pushed to is known without knowing how to push or where it is stored"},
 	{"webhooks", nil, "receivers import it to verify, and must not get a server with it"},
+	{"cron", nil, "when an expression fires is known without knowing what then happens"},
 	{"seal", nil, "secrets are encrypted without knowing whose they are"},
 	{"dispatcher", []string{"queue", "subscriptions", "webhooks"}, "it reaches stores only through the broker, and knows no HTTP API"},
 	{"scheduler", []string{"queue", "subscriptions"}, "it waits for time and tells others; it neither pushes nor stores"},
