@@ -20,8 +20,8 @@ type Access interface {
 	// Identify says who sent the request, before its body is read.
 	Identify(r *http.Request) (Principal, error)
 	// Allow says whether the principal may call the method (queue.produce) on the
-	// queue or subscription of that name in its namespace, once for each name of the
-	// call. The name is empty where the call may be about any of them: a list, an item
+	// queue, subscription or schedule of that name in its namespace, once for each name of
+	// the call. The name is empty where the call may be about any of them: a list, an item
 	// that is named without its queue, a redrive to wherever items came from; and where
 	// receipts name what it is about, which are credentials themselves.
 	Allow(p Principal, method, name string) error

@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/posthaste-io/posthaste/cron"
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/schedules"
 	"github.com/posthaste-io/posthaste/subscriptions"
 )
 
@@ -54,9 +56,23 @@ type Subscriptions interface {
 	RotateSecret(ctx context.Context, ns queue.Namespace, name string, p subscriptions.RotateParams) (subscriptions.Subscription, error)
 }
 
+// Schedules is what is produced by the clock; see [schedules.Service].
+type Schedules interface {
+	Create(ctx context.Context, p schedules.CreateParams) (schedules.Schedule, error)
+	Get(ctx context.Context, ns queue.Namespace, name string) (schedules.Schedule, error)
+	List(ctx context.Context, ns queue.Namespace, after string, limit int) ([]schedules.Schedule, error)
+	Update(ctx context.Context, p schedules.UpdateParams) (schedules.Schedule, error)
+	Delete(ctx context.Context, ns queue.Namespace, name string) error
+	Pause(ctx context.Context, ns queue.Namespace, name string) (schedules.Schedule, error)
+	Resume(ctx context.Context, ns queue.Namespace, name string) (schedules.Schedule, error)
+	Trigger(ctx context.Context, ns queue.Namespace, name string) (queue.ID, error)
+	Preview(ctx context.Context, p schedules.PreviewParams) ([]cron.Fire, error)
+}
+
 var (
 	_ Broker        = (*queue.Broker)(nil)
 	_ Subscriptions = (*subscriptions.Service)(nil)
+	_ Schedules     = (*schedules.Service)(nil)
 )
 
 // LaneState is what the push loop of a subscription does now.

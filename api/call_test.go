@@ -26,6 +26,8 @@ var methods = []string{
 	"subscriptions.create", "subscriptions.update", "subscriptions.list", "subscriptions.info",
 	"subscriptions.delete", "subscriptions.pause", "subscriptions.resume", "subscriptions.enable",
 	"subscriptions.rotate_secret", "subscriptions.test", "attempts.list",
+	"schedules.create", "schedules.update", "schedules.list", "schedules.info", "schedules.delete",
+	"schedules.pause", "schedules.resume", "schedules.trigger", "schedules.preview",
 }
 
 func TestI03_EveryMethodIsStrict(t *testing.T) {
@@ -54,7 +56,10 @@ func TestI03_EveryMethodIsStrict(t *testing.T) {
 
 func TestI01_BodiesOverTheLimitAreRefusedNotCut(t *testing.T) {
 	t.Parallel()
-	limits := map[string]int{"queue.produce": 5_000_000, "queue.complete": 5_000_000, "queue.retry": 5_000_000, "storage/items.import": 5_000_000, "subscriptions.test": 5_000_000}
+	limits := map[string]int{
+		"queue.produce": 5_000_000, "queue.complete": 5_000_000, "queue.retry": 5_000_000, "storage/items.import": 5_000_000,
+		"subscriptions.test": 5_000_000, "schedules.create": 5_000_000, "schedules.update": 5_000_000,
+	}
 	for _, m := range methods {
 		limit := limits[m]
 		if limit == 0 {
@@ -113,7 +118,7 @@ func TestCall_TakesOnlyTypesThatItReads(t *testing.T) {
 func TestCall_LaterMethodsAndUnknownOnes(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
-	for _, m := range []string{"topics.create", "schedules.create", "apikeys.list", "audit.list"} {
+	for _, m := range []string{"topics.create", "apikeys.list", "audit.list"} {
 		e.call(m, `{}`).want(400, "not_supported")
 	}
 	e.call("queue.foo", `{}`).want(404, "no_such_method")

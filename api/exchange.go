@@ -49,7 +49,7 @@ type exchange struct {
 	id string
 	// method is the call's name or the path's pattern, never the path itself.
 	method string
-	// noun says what name is of: queue or subscription.
+	// noun says what name is of: queue, subscription or schedule.
 	noun string
 	name string
 	// key is the id of the caller's key, if it has one.

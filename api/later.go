@@ -18,8 +18,6 @@ var laterFields = wirejson.Later{
 // laterMethods are calls.
 var laterMethods = []string{
 	"topics.create", "topics.list", "topics.info", "topics.update", "topics.delete",
-	"schedules.create", "schedules.list", "schedules.info", "schedules.update", "schedules.delete",
-	"schedules.pause", "schedules.resume", "schedules.trigger", "schedules.preview",
 	"namespaces.create", "namespaces.list", "namespaces.info", "namespaces.update", "namespaces.delete",
 	"apikeys.create", "apikeys.list", "apikeys.info", "apikeys.update", "apikeys.delete",
 	"roles.create", "roles.list", "roles.info", "roles.update", "roles.delete",

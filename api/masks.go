@@ -84,12 +84,16 @@ func isMasked(c *subscriptions.Change) bool {
 	if c.URL != nil && strings.Contains(*c.URL, mask) {
 		return true
 	}
-	for _, value := range c.Headers {
+	return hasMask(c.Headers) || c.Auth != nil && isMaskedAuth(c.Auth)
+}
+
+func hasMask(headers map[string]string) bool {
+	for _, value := range headers {
 		if value == mask {
 			return true
 		}
 	}
-	return c.Auth != nil && isMaskedAuth(c.Auth)
+	return false
 }
 
 func isMaskedAuth(a *subscriptions.Auth) bool {
@@ -107,7 +111,8 @@ func unmask(change *subscriptions.Change, kept *subscriptions.Subscription) erro
 		}
 		change.URL = nil
 	}
-	if err := unmaskHeaders(change, kept.Headers); err != nil {
+	var err error
+	if change.Headers, err = unmaskHeaders("headers", change.Headers, kept.Headers); err != nil {
 		return err
 	}
 	if change.Auth == nil {
@@ -130,26 +135,26 @@ func unmaskURL(field string, url *string, kept string) error {
 	return nil
 }
 
-func unmaskHeaders(change *subscriptions.Change, kept map[string]string) error {
-	if change.Headers == nil {
-		return nil
+// unmaskHeaders returns headers with what is kept in the place of masks.
+func unmaskHeaders(field string, masked, kept map[string]string) (map[string]string, error) {
+	if masked == nil {
+		return nil, nil
 	}
 	known := make(map[string]string, len(kept))
 	for name, value := range kept {
 		known[http.CanonicalHeaderKey(name)] = value
 	}
-	headers := make(map[string]string, len(change.Headers))
-	for name, value := range change.Headers {
+	headers := make(map[string]string, len(masked))
+	for name, value := range masked {
 		if value == mask {
 			var ok bool
 			if value, ok = known[http.CanonicalHeaderKey(name)]; !ok {
-				return queue.Invalid("headers", "%s of %s stands for no value that is kept; give the value", mask, clip(name))
+				return nil, queue.Invalid(field, "%s of %s stands for no value that is kept; give the value", mask, clip(name))
 			}
 		}
 		headers[name] = value
 	}
-	change.Headers = headers
-	return nil
+	return headers, nil
 }
 
 func unmaskAuth(a, kept *subscriptions.Auth) error {

@@ -16,7 +16,7 @@ type method[Q, P any] struct {
 	name string
 	// bytes bounds the body.
 	bytes int64
-	// noun says what target returns: queue or subscription.
+	// noun says what target returns: queue, subscription or schedule.
 	noun string
 	// target returns the name that the call is about.
 	target func(Q) string

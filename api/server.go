@@ -18,6 +18,8 @@ import (
 type Options struct {
 	Broker        Broker
 	Subscriptions Subscriptions
+	// Schedules, if nil, refuses schedules.*: nothing here would fire them.
+	Schedules Schedules
 	// Lane tells what the push loop of a subscription does, and false if this
 	// process has none. Nil knows of none.
 	Lane func(ns queue.Namespace, name string) (LaneState, bool)
@@ -80,19 +82,21 @@ func (l Limits) withDefaults() Limits {
 
 // Server answers requests. Safe for concurrent use.
 type Server struct {
-	broker  Broker
-	subs    Subscriptions
-	lane    func(queue.Namespace, string) (LaneState, bool)
-	test    TestFunc
-	access  Access
-	durable bool
-	dev     bool
-	version string
-	ready   func() []Check
-	log     *slog.Logger
-	limits  Limits
-	metrics http.Handler
-	tracer  trace.Tracer
+	broker Broker
+	subs   Subscriptions
+	// schedules is nil where there are none.
+	schedules Schedules
+	lane      func(queue.Namespace, string) (LaneState, bool)
+	test      TestFunc
+	access    Access
+	durable   bool
+	dev       bool
+	version   string
+	ready     func() []Check
+	log       *slog.Logger
+	limits    Limits
+	metrics   http.Handler
+	tracer    trace.Tracer
 	// observer is nil where nobody counts.
 	observer Observer
 	bodies   budget
@@ -118,7 +122,7 @@ type Server struct {
 // New returns a server.
 func New(o Options) *Server {
 	s := &Server{
-		broker: o.Broker, subs: o.Subscriptions, lane: o.Lane, test: o.Test, access: o.Access,
+		broker: o.Broker, subs: o.Subscriptions, schedules: o.Schedules, lane: o.Lane, test: o.Test, access: o.Access,
 		durable: o.Durable, dev: o.Dev, version: o.Version, ready: o.Ready, log: o.Logger,
 		limits:  o.Limits.withDefaults(),
 		metrics: o.Metrics, tracer: o.Tracer, observer: o.Observer,
@@ -166,9 +170,19 @@ func (s *Server) routes() {
 	s.subscriptionRoutes()
 	s.rotateRoutes()
 	s.trialRoutes()
+	s.scheduleRoutes()
 	s.attemptRoutes()
 	s.router.Post("/v1/produce/{queue}", s.exchange(rawProduce, (*exchange).produceRaw))
-	for _, name := range laterMethods {
+	s.unsupported(laterMethods)
+	s.healthRoutes(s.router, false)
+	s.documentRoutes()
+	s.router.NotFound(s.exchange(unknownMethod, func(x *exchange) { x.fail(errNoSuchMethod) }))
+	s.router.MethodNotAllowed(s.exchange(unknownMethod, func(x *exchange) { x.fail(&verbError{allow: x.allowed()}) }))
+}
+
+// unsupported refuses methods.
+func (s *Server) unsupported(methods []string) {
+	for _, name := range methods {
 		s.router.Post("/v1/"+name, s.exchange(name, func(x *exchange) {
 			_, err := x.admit()
 			if err == nil {
@@ -177,10 +191,6 @@ func (s *Server) routes() {
 			x.fail(err)
 		}))
 	}
-	s.healthRoutes(s.router, false)
-	s.documentRoutes()
-	s.router.NotFound(s.exchange(unknownMethod, func(x *exchange) { x.fail(errNoSuchMethod) }))
-	s.router.MethodNotAllowed(s.exchange(unknownMethod, func(x *exchange) { x.fail(&verbError{allow: x.allowed()}) }))
 }
 
 // unknownMethod is what requests are called that ask for what there is not.

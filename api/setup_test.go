@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -162,15 +163,16 @@ type env struct {
 	*testing.T
 	broker *broker
 	subs   *subs
+	scheds *scheds
 	log    *logBuffer
 	server *api.Server
 }
 
 func setup(t *testing.T, change ...func(*api.Options)) *env {
 	t.Helper()
-	e := &env{T: t, broker: new(broker), subs: newSubs(), log: new(logBuffer)}
+	e := &env{T: t, broker: new(broker), subs: newSubs(), scheds: newScheds(), log: new(logBuffer)}
 	o := api.Options{
-		Broker: e.broker, Subscriptions: e.subs,
+		Broker: e.broker, Subscriptions: e.subs, Schedules: e.scheds,
 		Logger: slog.New(slog.NewJSONHandler(e.log, nil)),
 	}
 	for _, f := range change {
@@ -258,6 +260,18 @@ func (a answer) is(want any, path ...any) {
 	a.Helper()
 	if got := a.get(path...); got != want {
 		a.Errorf("%v: got %v, want %v in %s", path, got, want, a.raw)
+	}
+}
+
+// equals checks the whole of a success, whatever the order of its fields.
+func (a answer) equals(want string) {
+	a.Helper()
+	var body map[string]any
+	if err := json.Unmarshal([]byte(want), &body); err != nil {
+		a.Fatalf("want no JSON object: %v: %s", err, want)
+	}
+	if a.status != http.StatusOK || !reflect.DeepEqual(a.body, body) {
+		a.Errorf("got  %d %s\nwant 200 %s", a.status, a.raw, want)
 	}
 }
 

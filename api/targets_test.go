@@ -103,6 +103,8 @@ func TestAccess_IsAskedForTheQueuesThatAreTold(t *testing.T) {
 		"storage/items.import": `{"queue_name":"q","items":[{"id":"x","on_done":"told"},{"id":"y","on_done":"told"},{"id":"z","on_done":"secret"}]}`,
 		"subscriptions.create": `{"name":"q","queue_name":"told","on_done":"secret"}`,
 		"subscriptions.update": `{"name":"q","queue_name":"told","on_done":"secret"}`,
+		"schedules.create":     `{"name":"q","queue_name":"told","item":{"on_done":"secret"}}`,
+		"schedules.update":     `{"name":"q","queue_name":"told","item":{"on_done":"secret"}}`,
 	} {
 		var names []string
 		e := setup(t, func(o *api.Options) { o.Access = asking{names: &names} })

@@ -87,7 +87,8 @@ type place struct {
 	value *kong.Flag
 	// positional is the argument that is next, or nil.
 	positional *kong.Value
-	// names says what the server knows names of that may be next: queue, subscription.
+	// names says what the server knows names of that may be next: queue, subscription,
+	// schedule.
 	names      string
 	connection connection
 }
@@ -127,6 +128,8 @@ func followWords(root *kong.Node, words []string) place {
 	switch {
 	case p.value != nil:
 		p.names = namesOf(p.value.Name)
+	case p.positional != nil && p.positional.Name == "schedule":
+		p.names = "schedule" // a flag of this name takes something else
 	case p.positional != nil:
 		p.names = namesOf(p.positional.Name)
 	}
@@ -218,10 +221,14 @@ func serverNames(ctx context.Context, of string, f connection) []string {
 		return nil
 	}
 	defer cl.Close()
-	if of == "queue" {
+	switch of {
+	case "queue":
 		return namesIn(cl.Queues(ctx), func(q client.Queue) string { return q.Name })
+	case "schedule":
+		return namesIn(cl.Schedules(ctx), func(s client.Schedule) string { return s.Name })
+	default:
+		return namesIn(cl.Subscriptions(ctx), func(s client.Subscription) string { return s.Name })
 	}
-	return namesIn(cl.Subscriptions(ctx), func(s client.Subscription) string { return s.Name })
 }
 
 func namesIn[T any](list iter.Seq2[T, error], name func(T) string) []string {

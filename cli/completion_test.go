@@ -17,6 +17,7 @@ func TestCompletion_KnowsCommandsFlagsAndNames(t *testing.T) {
 	s.ok("queues", "create", "orders")
 	s.ok("queues", "create", "bills")
 	s.ok("subscriptions", "create", "shop", "orders", "https://shop.example/")
+	s.ok("schedules", "create", "nightly", "orders", "@daily")
 	tests := []struct {
 		words string // the last of them is completed
 		want  []string
@@ -40,6 +41,11 @@ func TestCompletion_KnowsCommandsFlagsAndNames(t *testing.T) {
 		{"tail --subscription ", []string{"shop"}},
 		{"attempts list --type ", []string{"attempt", "ending", "lapse", "outcome"}},
 		{"subscriptions rotate ", []string{"shop"}},
+		{"subscriptions create shop --schedule ", nil},
+		{"schedules pa", []string{"pause"}},
+		{"schedules pause ", []string{"nightly"}},
+		{"schedules create nightly ", []string{"bills", "orders"}},
+		{"schedules create --overlap ", []string{"allow", "queue_one", "skip"}},
 		{"subscriptions update shop --no-de", []string{"--no-defer"}},
 		{"__comp", nil},
 	}

@@ -33,7 +33,7 @@ const forever = time.Hour
 func (s *Scheduler) takeDue() (due []queue.Number, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now().Add(s.ahead)
+	now := s.now()
 	due = s.due.take(now)
 	next, ok := s.due.next()
 	if !ok {
@@ -76,12 +76,12 @@ func (s *Scheduler) ask(ctx context.Context) error {
 	after := time.Now()
 	// The store looked at its clock in between; taking the middle is wrong by half
 	// of the call at most, and the broker looks again when it is woken too early.
-	ahead := answer.Now.Sub(before.Add(after.Sub(before) / 2))
+	heard := before.Add(after.Sub(before) / 2)
 
 	var ready []queue.Number
 	fresh := false
 	s.mu.Lock()
-	s.ahead = ahead
+	s.stored, s.heard = answer.Now, heard
 	for _, q := range answer.Queues {
 		if q.At.After(answer.Now) {
 			s.due.add(q.Queue, q.At)
@@ -95,6 +95,7 @@ func (s *Scheduler) ask(ctx context.Context) error {
 		s.ready[q] = true
 	}
 	s.mu.Unlock()
+	s.knownOnce.Do(func() { close(s.known) })
 	if len(ready) > 0 {
 		s.o.Broker.Wake(ready...)
 	}
@@ -103,6 +104,41 @@ func (s *Scheduler) ask(ctx context.Context) error {
 	}
 	nudge(s.kick)
 	return nil
+}
+
+// leastWait is between two looks for schedules that are due: the store's clock may be a
+// little behind what we take it for.
+const leastWait = 5 * time.Millisecond
+
+// fire sleeps until the next schedule is due and has it fired. What other nodes made is
+// found by the look of each period, which costs the same however many there are.
+//
+// It begins when the store's time is known: by a clock of ours that is ahead, times would
+// be due that are not.
+func (s *Scheduler) fire(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-s.known:
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	trouble := s.trouble("schedules")
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.changed:
+		case <-timer.C:
+		}
+		next, err := s.schedules.Fire(ctx, s.Now())
+		trouble(ctx, err)
+		wait := s.o.PollEvery
+		if err == nil && !next.IsZero() {
+			wait = min(wait, max(leastWait, next.Sub(s.Now())))
+		}
+		timer.Reset(wait)
+	}
 }
 
 func (s *Scheduler) sweep(ctx context.Context) error {

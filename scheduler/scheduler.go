@@ -34,6 +34,13 @@ type Broker interface {
 
 var _ Broker = (*queue.Broker)(nil)
 
+// Schedules fires what is due.
+type Schedules interface {
+	// Fire fires every schedule that is due and returns when the next one is, zero if none
+	// is. now is the store's time, as near as is known.
+	Fire(ctx context.Context, now time.Time) (next time.Time, err error)
+}
+
 // Options are what a scheduler is made of. Broker must be set; a zero period is its default.
 type Options struct {
 	Broker     Broker
@@ -51,11 +58,19 @@ type Scheduler struct {
 	kick chan struct{}
 	// woke holds one: something was due, so what is due next may be unknown.
 	woke chan struct{}
+	// changed holds one: a schedule may fire earlier than was known.
+	changed   chan struct{}
+	schedules Schedules
+
+	// known is closed when the store has told its time.
+	known     chan struct{}
+	knownOnce sync.Once
 
 	mu  sync.Mutex
 	due *dueTimes
-	// ahead is how far the store's clock is ahead of ours.
-	ahead time.Duration
+	// stored is what the store's clock said at heard, a reading of ours: from there on the
+	// monotonic clock counts, which nobody sets.
+	stored, heard time.Time
 	// ready are the queues that had something available at the last poll.
 	ready map[queue.Number]bool
 }
@@ -73,12 +88,15 @@ func New(o Options) *Scheduler {
 	}
 	s := &Scheduler{
 		o: o, log: o.Logger,
-		kick: make(chan struct{}, 1), woke: make(chan struct{}, 1),
-		due: newDueTimes(), ready: map[queue.Number]bool{},
+		kick: make(chan struct{}, 1), woke: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		known: make(chan struct{}),
+		due:   newDueTimes(), ready: map[queue.Number]bool{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.heard = time.Now()
+	s.stored = s.heard
 	o.Broker.OnDue(s.learn)
 	return s
 }
@@ -89,11 +107,31 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.wake(ctx) })
 	wg.Go(func() { s.poll(ctx) })
+	if s.schedules != nil {
+		wg.Go(func() { s.fire(ctx) })
+	}
 	wg.Go(func() { s.every(ctx, s.o.SweepEvery, "sweep", s.sweep) })
 	wg.Go(func() { s.every(ctx, s.o.TidyEvery, "tidy", s.o.Broker.Tidy) })
 	wg.Wait()
 	return nil
 }
+
+// Fires has schedules fired. It is called before Run, if at all: schedules ask for the time
+// that the scheduler knows, so that they are made later.
+func (s *Scheduler) Fires(schedules Schedules) { s.schedules = schedules }
+
+// Changed says that a schedule may fire earlier than was known. It is quick.
+func (s *Scheduler) Changed() { nudge(s.changed) }
+
+// Now is the store's time, as near as is known.
+func (s *Scheduler) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now()
+}
+
+// now is called with the lock held.
+func (s *Scheduler) now() time.Time { return s.stored.Add(time.Since(s.heard)) }
 
 // learn is called by the broker, often, and must be quick.
 func (s *Scheduler) learn(q queue.Number, at time.Time) {

@@ -76,6 +76,7 @@ func (t *Telemetry) observe(ctx context.Context, r reading) {
 		r.value(pushStale, stale)
 	}
 	t.observePushes(r)
+	t.observeSchedules(r)
 	if t.connections != nil {
 		r.value(httpConnections, int64(t.connections()))
 	}

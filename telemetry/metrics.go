@@ -143,4 +143,13 @@ var (
 		"Items that this server holds for pushes that run.")
 	pushStale = define("posthaste.push.stale", counter, "{attempt}",
 		"Outcomes of pushes that came after their lease was lost.")
+
+	scheduleItems = define("posthaste.schedule.items", counter, "{item}",
+		"Items that schedules produced at this server.", "schedule")
+	scheduleMissed = define("posthaste.schedule.missed", counter, "{fire}",
+		"Times of schedules for which no item was produced, since no server ran or the queue did not take it.", "schedule")
+	scheduleSkipped = define("posthaste.schedule.skipped", counter, "{fire}",
+		"Times of schedules for which no item was produced, since the one before was not done.", "schedule")
+	scheduleLag = define("posthaste.schedule.lag", gauge, "s",
+		"How late the last fire of a schedule was.", "schedule")
 )

@@ -53,10 +53,11 @@ type Telemetry struct {
 	// tracers is nil where no traces are made.
 	tracers *sdktrace.TracerProvider
 
-	items    *storeMetrics
-	requests *requestMetrics
-	pushes   *pushMetrics
-	queues   *queueMetrics
+	items     *storeMetrics
+	requests  *requestMetrics
+	pushes    *pushMetrics
+	schedules *scheduleMetrics
+	queues    *queueMetrics
 
 	mu          sync.Mutex
 	store       storage.Backend
@@ -69,7 +70,7 @@ type Telemetry struct {
 func New(ctx context.Context, o Options) (*Telemetry, error) {
 	t := &Telemetry{
 		log: o.Logger, registry: prometheus.NewRegistry(),
-		items: newStoreMetrics(), requests: newRequestMetrics(), pushes: newPushMetrics(), queues: newQueueMetrics(),
+		items: newStoreMetrics(), requests: newRequestMetrics(), pushes: newPushMetrics(), schedules: newScheduleMetrics(), queues: newQueueMetrics(),
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)

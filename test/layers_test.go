@@ -31,6 +31,7 @@ var layers = []layer{
 	{"subscriptions", []string{"queue"}, "who is pushed to is known without knowing how to push or where it is stored"},
 	{"webhooks", nil, "receivers import it to verify, and must not get a server with it"},
 	{"cron", nil, "when an expression fires is known without knowing what then happens"},
+	{"schedules", []string{"queue", "cron"}, "schedules are kept and fired through the broker, whatever stores them"},
 	{"seal", nil, "secrets are encrypted without knowing whose they are"},
 	{"dispatcher", []string{"queue", "subscriptions", "webhooks"}, "it reaches stores only through the broker, and knows no HTTP API"},
 	{"scheduler", []string{"queue", "subscriptions"}, "it waits for time and tells others; it neither pushes nor stores"},
@@ -49,8 +50,8 @@ var layers = []layer{
 	{"api/wirejson", []string{"queue", "api/v1"}, "the codec knows messages and the error that names a field, not what they mean"},
 	{"api/wireproto", []string{"queue", "api/v1"}, "the codec knows messages and the error that names a field, not what they mean"},
 	{"apikeys", nil, "a key is judged without knowing what it opens"},
-	{"api", []string{"queue", "subscriptions", "scheduler", "webhooks", "apikeys", "api/v1", "api/openapi", "api/wirejson", "api/wireproto"}, "handlers speak to the broker and the services, never to a store or the dispatcher"},
-	{"telemetry", []string{"queue", "subscriptions", "storage", "dispatcher", "api"}, "it looks on from outside, by the types of hooks; what it looks at knows nothing of it"},
+	{"api", []string{"queue", "subscriptions", "schedules", "cron", "scheduler", "webhooks", "apikeys", "api/v1", "api/openapi", "api/wirejson", "api/wireproto"}, "handlers speak to the broker and the services, never to a store or the dispatcher"},
+	{"telemetry", []string{"queue", "subscriptions", "schedules", "storage", "dispatcher", "api"}, "it looks on from outside, by the types of hooks; what it looks at knows nothing of it"},
 	{"cli", []string{"api/client"}, "its commands can do nothing that a user's own program could not"},
 	{"cmd/...", []string{"all"}, "the wiring knows everybody"},
 	{"test", nil, "it looks at the source, not at what it does"},
@@ -62,6 +63,7 @@ var layers = []layer{
 // a conformance suite is no part of the program.
 var testsMay = []layer{
 	{"queue", []string{"storage", "storage/storagetest", "storage/resident", "storage/memory"}, "the broker is tested on the memory store"},
+	{"schedules", []string{"storage", "storage/storagetest", "storage/badger", "storage/postgres", "storage/postgres/pgtest"}, "schedules fire through the broker into each store"},
 	{"subscriptions", []string{"storage", "storage/memory", "seal"}, "documents are tested on the memory store, sealed"},
 	{"dispatcher", []string{"storage", "storage/storagetest", "storage/memory", "seal"}, "lanes are tested on the memory store"},
 	{"webhooks", []string{"test/hostile"}, "the sender meets the endpoints that misbehave"},

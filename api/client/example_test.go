@@ -256,3 +256,37 @@ func ExampleReceiptFrom() {
 		}()
 	})
 }
+
+// A schedule that takes the change of the clocks into account.
+func ExampleClient_PreviewSchedule() {
+	url, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+	c, err := client.New(client.Options{URL: url})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	fires, err := c.PreviewSchedule(ctx, client.PreviewParams{
+		Cron: "30 2 * * *", Zone: "America/New_York", Count: 2, From: time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, f := range fires {
+		fmt.Printf("%s %q\n", f.Local, f.Note)
+	}
+	s, err := c.CreateSchedule(ctx, client.Schedule{
+		Name: "nightly", Queue: "orders", Cron: "30 2 * * *", Zone: "America/New_York",
+		Item: client.Item{Kind: "report.nightly", Payload: []byte("the night of {{nominal_at}}")},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(s.Name, s.Missed.Policy, s.Overlap)
+	// Output:
+	// 2026-03-08T03:00:00-04:00 "clocks go forward: runs at 03:00:00 instead of 02:30:00"
+	// 2026-03-09T02:30:00-04:00 ""
+	// nightly latest allow
+}

@@ -104,6 +104,8 @@ func TestDocument_WrongRequestsAreNotValid(t *testing.T) {
 		{"unknown field of credentials", "subscriptions.create", `{"name":"s","auth":{"oauth2":{"x":1}}}`},
 		{"unknown field of a target", "storage/items.import", `{"queue_name":"q","items":[{"id":"a","target":{"url":"u","x":1}}]}`},
 		{"unknown field of an import", "storage/items.import", `{"queue_name":"q","items":[{"id":"a","x":1}]}`},
+		{"unknown field of a schedule's item", "schedules.create", `{"name":"s","item":{"x":1}}`},
+		{"unknown field of what is missed", "schedules.update", `{"name":"s","missed":{"x":1}}`},
 		{"the other spelling", "queue.stats", `{"queueName":"q"}`},
 		{"missing field", "queue.stats", `{}`},
 		{"another type", "queue.lease", `{"queue_name":"q","batch_size":"1"}`},

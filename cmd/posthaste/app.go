@@ -16,6 +16,7 @@ import (
 	"github.com/posthaste-io/posthaste/dispatcher"
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/scheduler"
+	"github.com/posthaste-io/posthaste/schedules"
 	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/subscriptions"
 	"github.com/posthaste-io/posthaste/telemetry"
@@ -159,8 +160,13 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		Node: hostname(), MaxPushes: c.limits.MaxPushes, Grace: graceOf(c.grace), Peers: peers,
 		Credentials: newCredentials, Observe: measured.Pushed, Tracer: measured.Tracer(),
 	})
+	crons := schedules.New(schedules.Options{
+		Docs: storage.NewCollection[schedules.Document](store, "schedule"), Broker: a.broker,
+		Now: a.schedule.Now, Changed: a.schedule.Changed, Observe: measured.Fired, Logger: log,
+	})
+	a.schedule.Fires(crons)
 	a.server = api.New(api.Options{
-		Broker: a.broker, Subscriptions: subs, Lane: a.lane, Test: a.dispatch.Test, Access: rules,
+		Broker: a.broker, Subscriptions: subs, Schedules: crons, Lane: a.lane, Test: a.dispatch.Test, Access: rules,
 		Durable: a.store.Durable(), Dev: c.dev, Version: version, Ready: a.checks, Logger: log,
 		Limits: c.limits.api(), Observer: measured.Requests(), Tracer: measured.Tracer(), Metrics: measured.Handler(),
 	})

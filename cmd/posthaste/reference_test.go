@@ -58,7 +58,7 @@ something asks on a terminal, and is refused elsewhere, unless ` + "`--yes`" + `
 | 5 | nothing came (` + "`lease`" + `) or ended (` + "`items wait`" + `) in the time that was given | |
 | 130 | interrupted before it was done, or somebody said no | |
 
-Completion in bash: ` + "`source <(posthaste completion bash)`" + `. It knows commands, flags, and the names of queues and subscriptions
+Completion in bash: ` + "`source <(posthaste completion bash)`" + `. It knows commands, flags, and the names of queues, subscriptions and schedules
 of the server that ` + "`$POSTHASTE_URL` or `--url`" + ` names.
 `
 

@@ -221,6 +221,45 @@ var encodingCalls = []encodingCall{
 	{name: "enable a subscription", method: "subscriptions.enable", reply: new(v1.Subscription), status: 200, request: with(&v1.SubscriptionRequest{Name: "s"})},
 	{name: "unsubscribe", method: "subscriptions.delete", reply: new(v1.Reply), status: 200, request: with(&v1.SubscriptionRequest{Name: "s"})},
 
+	{name: "schedule", method: "schedules.create", reply: new(v1.Schedule), status: 200, request: with(&v1.Schedule{
+		Name: "nightly", Cron: "30 2 * * *", Zone: "Europe/Berlin", QueueName: "targets",
+		Item: &v1.Produce{
+			Kind: "k", Bytes: []byte("\xff"), Reference: "{{nominal_at}}", Headers: map[string]string{"X-Key": "secret", "Accept": "x/y"},
+			MaxAttempts: 3, ExpireTimeout: "48h", Target: &v1.Target{Url: "https://example.com/x?k=v", Method: "PUT", Timeout: "5s"}, OnDone: "grown",
+		},
+		ClocksForward: new("skip"), ClocksBack: new("both"), Missed: &v1.Missed{Policy: "all", Max: 3, Grace: "1h30m"}, Overlap: new("queue_one"),
+		Jitter: "1h", StartAt: timestamppb.New(someday.AsTime().AddDate(-1, 0, 0)), EndAt: someday, Paused: true, Labels: map[string]string{"team": "ops"},
+	})},
+	{name: "schedule with defaults", method: "schedules.create", reply: new(v1.Schedule), status: 200, request: with(&v1.Schedule{
+		Name: "yearly", Cron: "@yearly", QueueName: "grown", Item: &v1.Produce{Utf8: "text <&> \u2029"},
+	})},
+	{name: "schedule it again", method: "schedules.create", reply: new(v1.Schedule), status: 409, request: with(&v1.Schedule{Name: "yearly", Cron: "@yearly", QueueName: "grown"})},
+	{name: "schedule what never fires", method: "schedules.create", reply: new(v1.Schedule), status: 400, request: with(&v1.Schedule{Name: "never", Cron: "0 0 31 2 *", QueueName: "grown"})},
+	{name: "schedule a delay", method: "schedules.create", reply: new(v1.Schedule), status: 400, request: with(&v1.Schedule{
+		Name: "late", Cron: "@daily", QueueName: "grown", Item: &v1.Produce{Delay: "1h"},
+	})},
+	{name: "schedule for no queue", method: "schedules.create", reply: new(v1.Schedule), status: 404, request: with(&v1.Schedule{Name: "lost", Cron: "@daily", QueueName: "none"})},
+	{name: "change a schedule", method: "schedules.update", reply: new(v1.Schedule), status: 200, request: with(&v1.Schedule{
+		Name: "nightly", Cron: "0 30 2 * * 1-5", Missed: new(v1.Missed), Item: &v1.Produce{Utf8: "{{schedule}}", Headers: map[string]string{"X-Key": "[redacted]"}},
+	})},
+	{name: "change an older one", method: "schedules.update", reply: new(v1.Schedule), status: 409, request: with(&v1.Schedule{Name: "nightly", Revision: "1", Jitter: "0s"})},
+	{name: "change a pause", method: "schedules.update", reply: new(v1.Schedule), status: 400, request: with(&v1.Schedule{Name: "yearly", Paused: true})},
+	{name: "see a schedule", method: "schedules.info", reply: new(v1.Schedule), status: 200, reads: true, request: with(&v1.ScheduleRequest{Name: "nightly"})},
+	{name: "see no schedule", method: "schedules.info", reply: new(v1.Schedule), status: 404, request: with(&v1.ScheduleRequest{Name: "none"})},
+	{name: "list schedules", method: "schedules.list", reply: new(v1.SchedulesListReply), status: 200, reads: true, request: with(new(v1.SchedulesListRequest))},
+	{name: "list a page of schedules", method: "schedules.list", reply: new(v1.SchedulesListReply), status: 200, reads: true, request: with(&v1.SchedulesListRequest{Limit: 1})},
+	{name: "when it fires", method: "schedules.preview", reply: new(v1.PreviewReply), status: 200, reads: true, request: with(&v1.PreviewRequest{Name: "nightly", Count: 3})},
+	{name: "when it would fire", method: "schedules.preview", reply: new(v1.PreviewReply), status: 200, reads: true, request: with(&v1.PreviewRequest{
+		Cron: "30 2 * * *", Zone: "America/New_York", ClocksForward: "run_after", ClocksBack: "second", From: someday, Count: 300,
+	})},
+	{name: "when two fire", method: "schedules.preview", reply: new(v1.PreviewReply), status: 400, request: with(&v1.PreviewRequest{Name: "nightly", Cron: "@daily"})},
+	{name: "when nothing fires", method: "schedules.preview", reply: new(v1.PreviewReply), status: 400, request: with(new(v1.PreviewRequest))},
+	{name: "produce what is scheduled", method: "schedules.trigger", reply: new(v1.TriggerReply), status: 200, request: with(&v1.TriggerRequest{Name: "yearly", RequestTimeout: "30s"})},
+	{name: "produce what is not", method: "schedules.trigger", reply: new(v1.TriggerReply), status: 404, request: with(&v1.TriggerRequest{Name: "none"})},
+	{name: "pause a schedule", method: "schedules.pause", reply: new(v1.Schedule), status: 200, request: with(&v1.ScheduleRequest{Name: "yearly"})},
+	{name: "resume a schedule", method: "schedules.resume", reply: new(v1.Schedule), status: 200, request: with(&v1.ScheduleRequest{Name: "yearly"})},
+	{name: "delete a schedule", method: "schedules.delete", reply: new(v1.Reply), status: 200, request: with(&v1.ScheduleRequest{Name: "yearly"})},
+
 	{name: "a method of a later release", method: "topics.create", reply: new(v1.Reply), status: http.StatusBadRequest, request: with(new(v1.Reply))},
 	{name: "a method that there is not", method: "queue.guess", reply: new(v1.Reply), status: http.StatusNotFound, request: with(new(v1.Reply))},
 	{name: "a query", method: "queue.stats?a=b", reply: new(v1.Reply), status: http.StatusBadRequest, request: with(new(v1.Reply))},

@@ -14,6 +14,7 @@ import (
 	"github.com/posthaste-io/posthaste/dispatcher"
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/scheduler"
+	"github.com/posthaste-io/posthaste/schedules"
 	"github.com/posthaste-io/posthaste/seal"
 	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/memory"
@@ -96,7 +97,11 @@ func Open(o Options) Backend {
 		NewSecret:    webhooks.NewSecret,
 	})
 	known.Service = subs
-	own := api.Options{Broker: broker, Subscriptions: subs, Access: o.Access, Limits: o.Limits, Version: "1.2.3"}
+	crons := schedules.New(schedules.Options{
+		Docs: storage.NewCollection[schedules.Document](store, "schedule"), Broker: broker, Now: times.Now, Changed: times.Changed,
+	})
+	times.Fires(crons)
+	own := api.Options{Broker: broker, Subscriptions: subs, Schedules: crons, Access: o.Access, Limits: o.Limits, Version: "1.2.3"}
 	ctx, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = broker.Run(ctx) }) // it ends with ctx, and only then

@@ -1,0 +1,189 @@
+package api
+
+import (
+	"context"
+
+	v1 "github.com/posthaste-io/posthaste/api/v1"
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/schedules"
+)
+
+// scheduleMethods are refused by a server that keeps no schedules.
+var scheduleMethods = []string{
+	"schedules.create", "schedules.list", "schedules.info", "schedules.update", "schedules.delete",
+	"schedules.pause", "schedules.resume", "schedules.trigger", "schedules.preview",
+}
+
+func (s *Server) scheduleRoutes() {
+	if s.schedules == nil {
+		s.unsupported(scheduleMethods)
+		return
+	}
+	queues := func(q *v1.Schedule) names {
+		return append(ifNamed("queue_name", q.GetQueueName()), ifNamed("item.on_done", q.GetItem().GetOnDone())...)
+	}
+	whole := func(name string, do func(context.Context, *call, *v1.Schedule) (*v1.Schedule, error)) {
+		register(s, method[*v1.Schedule, *v1.Schedule]{
+			name: "schedules." + name, bytes: s.limits.ItemCall,
+			noun: "schedule", target: (*v1.Schedule).GetName, also: queues,
+			do: do,
+		})
+	}
+	whole("create", s.createSchedule)
+	whole("update", s.updateSchedule)
+
+	named := func(name string, do func(context.Context, queue.Namespace, string) (schedules.Schedule, error)) {
+		register(s, method[*v1.ScheduleRequest, *v1.Schedule]{
+			name: "schedules." + name, bytes: s.limits.Call,
+			noun: "schedule", target: (*v1.ScheduleRequest).GetName,
+			do: func(ctx context.Context, c *call, q *v1.ScheduleRequest) (*v1.Schedule, error) {
+				return shownSchedule(do(ctx, c.namespace, q.GetName()))
+			},
+		})
+	}
+	named("info", s.schedules.Get)
+	named("pause", s.schedules.Pause)
+	named("resume", s.schedules.Resume)
+
+	register(s, method[*v1.ScheduleRequest, *v1.Reply]{
+		name: "schedules.delete", bytes: s.limits.Call,
+		noun: "schedule", target: (*v1.ScheduleRequest).GetName,
+		do: func(ctx context.Context, c *call, q *v1.ScheduleRequest) (*v1.Reply, error) {
+			return done(s.schedules.Delete(ctx, c.namespace, q.GetName()))
+		},
+	})
+	register(s, method[*v1.SchedulesListRequest, *v1.SchedulesListReply]{
+		name: "schedules.list", bytes: s.limits.Call,
+		noun: "schedule", target: noTarget[*v1.SchedulesListRequest], optional: true,
+		do: s.listSchedules,
+	})
+	register(s, method[*v1.TriggerRequest, *v1.TriggerReply]{
+		name: "schedules.trigger", bytes: s.limits.Call,
+		noun: "schedule", target: (*v1.TriggerRequest).GetName,
+		do: s.triggerSchedule,
+	})
+	register(s, method[*v1.PreviewRequest, *v1.PreviewReply]{
+		name: "schedules.preview", bytes: s.limits.Call,
+		noun: "schedule", target: (*v1.PreviewRequest).GetName, optional: true,
+		do: s.previewSchedule,
+	})
+}
+
+func (s *Server) createSchedule(ctx context.Context, c *call, q *v1.Schedule) (*v1.Schedule, error) {
+	change, err := scheduleChange(q)
+	if err != nil {
+		return nil, err
+	}
+	if q.GetRevision() != "" {
+		return nil, queue.Invalid("revision", "is for updates; a new schedule has none")
+	}
+	if isMaskedItem(change.Item) {
+		if err := unmaskItem(change.Item, new(queue.ProduceItem)); err != nil {
+			return nil, err
+		}
+	}
+	return shownSchedule(s.schedules.Create(ctx, schedules.CreateParams{
+		Namespace: c.namespace, Name: q.GetName(), Paused: q.GetPaused(), Change: change,
+	}))
+}
+
+func (s *Server) updateSchedule(ctx context.Context, c *call, q *v1.Schedule) (*v1.Schedule, error) {
+	change, err := scheduleChange(q)
+	if err != nil {
+		return nil, err
+	}
+	params := schedules.UpdateParams{Namespace: c.namespace, Name: q.GetName(), Change: change}
+	if params.Revision, err = revision(q.GetRevision()); err != nil {
+		return nil, err
+	}
+	if err := s.compareSchedule(ctx, q, &params); err != nil {
+		return nil, err
+	}
+	return shownSchedule(s.schedules.Update(ctx, params))
+}
+
+// compareSchedule refuses an update that would begin a pause without saying so in its
+// name, and gives it the values that its masks stand for. What info answered may be
+// sent back.
+func (s *Server) compareSchedule(ctx context.Context, q *v1.Schedule, params *schedules.UpdateParams) error {
+	masked := isMaskedItem(params.Item)
+	if !q.GetPaused() && !masked {
+		return nil
+	}
+	sched, err := s.schedules.Get(ctx, params.Namespace, params.Name)
+	switch {
+	case err != nil:
+		return err
+	case q.GetPaused() && !sched.Paused:
+		return queue.Invalid("paused", "is changed by schedules.pause and schedules.resume")
+	case !masked:
+		return nil
+	}
+	if params.Revision == 0 {
+		params.Revision = sched.Revision // what was read here must not undo a change in between
+	}
+	return unmaskItem(params.Item, &sched.Item)
+}
+
+// listSchedules reads in steps: schedules have payloads, and a page that is large enough
+// ends early rather than fill the memory.
+func (s *Server) listSchedules(ctx context.Context, c *call, q *v1.SchedulesListRequest) (*v1.SchedulesListReply, error) {
+	limit, err := pageLimit(q.GetLimit())
+	if err != nil {
+		return nil, err
+	}
+	after := q.GetCursor()
+	if after != "" {
+		if err := queue.CheckReference("cursor", after); err != nil {
+			return nil, err
+		}
+	}
+	p, size := new(v1.SchedulesListReply), 0
+	for {
+		step := min(limit-len(p.Items), listStep)
+		// One more than wanted: that it is there says that the list goes on.
+		found, err := s.schedules.List(ctx, c.namespace, after, step+1)
+		if err != nil {
+			return nil, err
+		}
+		for i := range found[:min(step, len(found))] {
+			sched := &found[i]
+			if err := c.hold(sched.Item.Size()); err != nil {
+				return nil, err
+			}
+			size += sched.Item.Size()
+			p.Items = append(p.Items, schedule(sched))
+			after = sched.Name
+		}
+		c.items = len(p.Items)
+		if len(found) <= step {
+			return p, nil
+		}
+		if len(p.Items) == limit || size > listBytes {
+			p.Cursor = after
+			return p, nil
+		}
+	}
+}
+
+func (s *Server) triggerSchedule(ctx context.Context, c *call, q *v1.TriggerRequest) (*v1.TriggerReply, error) {
+	id, err := s.schedules.Trigger(ctx, c.namespace, q.GetName())
+	if err != nil {
+		return nil, err
+	}
+	c.items = 1
+	return &v1.TriggerReply{ItemId: id.String()}, nil
+}
+
+func (s *Server) previewSchedule(ctx context.Context, c *call, q *v1.PreviewRequest) (*v1.PreviewReply, error) {
+	params, err := previewParams(q)
+	if err != nil {
+		return nil, err
+	}
+	params.Namespace = c.namespace
+	fires, err := s.schedules.Preview(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	return &v1.PreviewReply{Fires: shownFires(fires)}, nil
+}

@@ -1,0 +1,180 @@
+package scheduler_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/scheduler"
+)
+
+// crons are schedules that fire at given times of the store's clock.
+type crons struct {
+	mu    sync.Mutex
+	times []time.Time
+	err   error
+	looks []look
+	// fired are the looks that found something due.
+	fired []time.Duration
+	start time.Time
+}
+
+// look is one call: at what time of ours, and what the store's was said to be.
+type look struct{ at, stored time.Time }
+
+func (c *crons) Fire(_ context.Context, now time.Time) (next time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looks = append(c.looks, look{time.Now(), now})
+	if c.err != nil {
+		return time.Time{}, c.err
+	}
+	for len(c.times) > 0 && !c.times[0].After(now) {
+		c.fired = append(c.fired, time.Since(c.start))
+		c.times = c.times[1:]
+	}
+	if len(c.times) > 0 {
+		next = c.times[0]
+	}
+	return next, nil
+}
+
+func (c *crons) add(at ...time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.times = append(c.times, at...)
+}
+
+func (c *crons) seen() (looks []look, fired []time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.looks, c.fired
+}
+
+func firing(t *testing.T, b *broker, o scheduler.Options, f func(*testing.T, *scheduler.Scheduler, *crons)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o.Broker = b
+		s := scheduler.New(o)
+		c := &crons{start: time.Now()}
+		s.Fires(c)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		synctest.Wait()
+		f(t, s, c)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+func TestC15_FiresByTheStoresClock(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{-time.Hour, 0, time.Hour} {
+		b := newBroker()
+		b.ahead = ahead
+		firing(t, b, scheduler.Options{}, func(t *testing.T, s *scheduler.Scheduler, c *crons) {
+			start := time.Now().Add(ahead)
+			c.add(start.Add(2345*time.Millisecond), start.Add(7*time.Second))
+			s.Changed()
+			pass(10 * time.Second)
+			looks, fired := c.seen()
+			if !equalMillis(fired, []time.Duration{2345, 7000}) {
+				t.Errorf("store ahead by %v: fired after %v", ahead, fired)
+			}
+			for _, l := range looks {
+				if !l.stored.Equal(l.at.Add(ahead)) {
+					t.Errorf("store ahead by %v: fired by %v at %v", ahead, l.stored, l.at)
+				}
+			}
+		})
+	}
+}
+
+// Until the store has told its time, a clock of ours that is ahead would fire what is not
+// due.
+func TestC15_NothingFiresBeforeTheStoresTimeIsKnown(t *testing.T) {
+	t.Parallel()
+	b := newBroker()
+	b.ahead = -time.Hour
+	b.err = queue.ErrUnavailable
+	firing(t, b, scheduler.Options{}, func(t *testing.T, _ *scheduler.Scheduler, c *crons) {
+		c.add(time.Now().Add(-30 * time.Minute))
+		pass(time.Minute)
+		if looks, _ := c.seen(); len(looks) > 0 {
+			t.Errorf("fired by %v", looks[0].stored)
+		}
+		b.mu.Lock()
+		b.err = nil
+		b.mu.Unlock()
+		pass(2 * time.Second)
+		if looks, fired := c.seen(); len(looks) == 0 || len(fired) > 0 {
+			t.Errorf("%d looks, fired at %v; want looks, and nothing due", len(looks), fired)
+		}
+	})
+}
+
+func TestScheduler_AChangeIsFiredOnTime(t *testing.T) {
+	t.Parallel()
+	firing(t, newBroker(), scheduler.Options{PollEvery: time.Hour}, func(t *testing.T, s *scheduler.Scheduler, c *crons) {
+		pass(10 * time.Second)
+		c.add(c.start.Add(10500 * time.Millisecond))
+		s.Changed()
+		pass(time.Second)
+		if _, fired := c.seen(); !equalMillis(fired, []time.Duration{10_500}) {
+			t.Errorf("fired after %v", fired)
+		}
+	})
+}
+
+// What another node made is found by the look of each second, in time for what is due later.
+func TestScheduler_FindsWhatOtherNodesMade(t *testing.T) {
+	t.Parallel()
+	firing(t, newBroker(), scheduler.Options{}, func(t *testing.T, _ *scheduler.Scheduler, c *crons) {
+		pass(500 * time.Millisecond)
+		c.add(c.start.Add(3777 * time.Millisecond))
+		pass(10 * time.Second)
+		looks, fired := c.seen()
+		if !equalMillis(fired, []time.Duration{3777}) {
+			t.Errorf("fired after %v", fired)
+		}
+		if len(looks) > 13 {
+			t.Errorf("%d looks in ten seconds, want one each and one for what was due", len(looks))
+		}
+	})
+}
+
+func TestScheduler_TroubleWithSchedulesIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	o := scheduler.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	firing(t, newBroker(), o, func(t *testing.T, _ *scheduler.Scheduler, c *crons) {
+		c.mu.Lock()
+		c.err = queue.ErrUnavailable
+		c.mu.Unlock()
+		c.add(c.start.Add(time.Second))
+		pass(time.Minute + 100*time.Millisecond)
+		looks, _ := c.seen()
+		if len(looks) < 59 || len(looks) > 62 {
+			t.Errorf("%d looks in a minute, want one a second", len(looks))
+		}
+		c.mu.Lock()
+		c.err = nil
+		c.mu.Unlock()
+		pass(time.Second)
+		if _, fired := c.seen(); len(fired) != 1 {
+			t.Errorf("fired %d times", len(fired))
+		}
+		if n := strings.Count(log.String(), "what=schedules"); n != 2 {
+			t.Errorf("logged %d times, want its begin and its end:\n%s", n, log.String())
+		}
+	})
+}

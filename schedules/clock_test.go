@@ -1,0 +1,216 @@
+package schedules_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/schedules"
+)
+
+// The store says what is due. A node that is behind fires what the store says, for its
+// time; it neither waits for its own clock nor fires twice.
+func TestC15_ANodeBehindFiresByTheStoresClock(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.create("*/10 * * * *", schedules.Change{})
+		for i := range 6 {
+			pass(10 * time.Minute)
+			for range 3 {
+				next, err := r.Fire(t.Context(), time.Now().Add(-time.Hour))
+				if err != nil || !next.After(time.Now()) {
+					t.Fatalf("next at %v, %v", next, err)
+				}
+			}
+			if n := len(r.items()); n != i+1 {
+				t.Fatalf("%d items after %d times", n, i+1)
+			}
+			if sched := r.sched(); !sched.LastFiredAt.Equal(time.Now()) || r.fired[i].Lag != 0 {
+				t.Errorf("fired at %v, %v late; want %v, which is on time", sched.LastFiredAt, r.fired[i].Lag, time.Now())
+			}
+		}
+		r.wantTimes(10*time.Minute, 20*time.Minute, 30*time.Minute, 40*time.Minute, 50*time.Minute, 60*time.Minute)
+		r.wantCounts(0, 0)
+	})
+}
+
+// Nothing is due by the clock of a node alone.
+func TestC15_ANodeAheadFiresNothingEarly(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.create("@hourly", schedules.Change{})
+		pass(time.Hour - time.Second)
+		if _, err := r.Fire(t.Context(), time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		r.wantTimes()
+		pass(time.Second)
+		for range 3 {
+			if _, err := r.Fire(t.Context(), time.Now().Add(30*time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.wantTimes(time.Hour)
+	})
+}
+
+// Nodes whose clocks differ by two hours share the times among them, each once.
+func TestC15_NodesWithOtherClocksFireOnce(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.create("0 */3 * * *", schedules.Change{})
+		behind, ahead := r.otherNode(), r.otherNode()
+		for range 24 {
+			pass(time.Hour)
+			if _, err := ahead.Fire(t.Context(), time.Now().Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := behind.Fire(t.Context(), time.Now().Add(-time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var want []time.Duration
+		for i := range 8 {
+			want = append(want, time.Duration(i+1)*3*time.Hour)
+		}
+		r.wantTimes(want...)
+		r.wantCounts(0, 0)
+	})
+}
+
+func TestService_JitterMovesAllFiresAlike(t *testing.T) {
+	t.Parallel()
+	const jitter = 10 * time.Minute
+	inBubble(t, func(t *testing.T, r *rig) {
+		moved := map[time.Duration]bool{}
+		for i := range 50 {
+			p := params("@hourly", schedules.Change{Jitter: new(jitter)})
+			p.Name = string(rune('A'+i/26)) + string(rune('a'+i%26))
+			made, err := r.Create(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			by := made.FiresAt().Sub(made.NominalAt)
+			if by < 0 || by > jitter || by%time.Second != 0 {
+				t.Errorf("moved by %v, want whole seconds up to %v", by, jitter)
+			}
+			if read, err := r.Get(t.Context(), ns, p.Name); err != nil || !read.FiresAt().Equal(made.FiresAt()) {
+				t.Errorf("read %v, %v, want %v again", read.FiresAt(), err, made.FiresAt())
+			}
+			moved[by] = true
+		}
+		if len(moved) < 30 {
+			t.Errorf("50 schedules fire at %d times, want them spread", len(moved))
+		}
+	})
+	inBubble(t, func(t *testing.T, r *rig) {
+		made := r.create("@hourly", schedules.Change{Jitter: new(jitter)})
+		by := made.FiresAt().Sub(made.NominalAt)
+		r.serve(3*time.Hour + by)
+		r.wantTimes(time.Hour, 2*time.Hour, 3*time.Hour) // items are for the times of the expression
+		for i, it := range r.items() {
+			if want := newYear.Add(time.Duration(i+1)*time.Hour + by); !it.CreatedAt.Equal(want) {
+				t.Errorf("fired at %v, want %v", it.CreatedAt, want)
+			}
+		}
+		r.wantCounts(0, 0)
+		for _, f := range r.fired {
+			if f.Lag != 0 {
+				t.Errorf("%v late by its own jitter", f.Lag)
+			}
+		}
+	})
+}
+
+func TestService_FiresFromItsStartToItsEnd(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name       string
+		expression string
+		start, end time.Duration
+		want       []time.Duration
+	}{
+		{"both at a time", "*/10 * * * *", 20 * time.Minute, 50 * time.Minute, []time.Duration{20 * time.Minute, 30 * time.Minute, 40 * time.Minute}},
+		{
+			"both between two seconds", "* * * * * *", time.Minute + 500*time.Millisecond, time.Minute + 3500*time.Millisecond,
+			[]time.Duration{61 * time.Second, 62 * time.Second, 63 * time.Second},
+		},
+		{"every from the start on", "@every 7m", 10 * time.Minute, 25 * time.Minute, []time.Duration{10 * time.Minute, 17 * time.Minute, 24 * time.Minute}},
+	}
+	for _, tt := range tests {
+		for _, served := range []bool{true, false} {
+			t.Run(tt.name, func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, func(t *testing.T, r *rig) {
+					start, end := newYear.Add(tt.start), newYear.Add(tt.end)
+					r.create(tt.expression, schedules.Change{
+						StartAt: &start, EndAt: &end, Missed: &schedules.Missed{Policy: schedules.MissAll, Max: 100},
+					})
+					if served {
+						r.serve(2 * time.Hour)
+					} else {
+						pass(2 * time.Hour)
+					}
+					if next := r.fire(); !next.IsZero() {
+						t.Errorf("over, but next at %v", next)
+					}
+					r.wantTimes(tt.want...)
+					r.wantCounts(0, 0)
+					if sched := r.sched(); !sched.FiresAt().IsZero() {
+						t.Errorf("over, but fires at %v", sched.FiresAt())
+					}
+				})
+			})
+		}
+	}
+}
+
+// An end that is moved brings a schedule that was over back.
+func TestService_AnEndMayBeMoved(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		end := newYear.Add(time.Hour)
+		r.create("*/30 * * * *", schedules.Change{EndAt: &end})
+		r.serve(3 * time.Hour)
+		r.wantTimes(30 * time.Minute)
+		r.update(schedules.Change{EndAt: &time.Time{}})
+		r.serve(time.Hour)
+		r.wantTimes(30*time.Minute, 210*time.Minute, 240*time.Minute)
+		r.wantCounts(0, 0)
+	})
+}
+
+// The item is produced for a queue that is there, whatever became of it meanwhile.
+func TestService_AQueueThatIsGoneIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.create("* * * * *", schedules.Change{})
+		r.serve(2 * time.Minute)
+		if err := r.broker.DeleteQueue(t.Context(), ns, "orders", true); err != nil {
+			t.Fatal(err)
+		}
+		r.serve(5 * time.Minute)
+		r.wantCounts(5, 0)
+		if r.sched().LastAt.Equal(newYear.Add(7*time.Minute)) || r.log.Len() == 0 {
+			t.Error("nobody is told that nothing was produced")
+		}
+		r.orders = r.createQueue("orders")
+		r.serve(2 * time.Minute)
+		r.wantTimes(8*time.Minute, 9*time.Minute)
+		r.wantCounts(5, 0)
+	})
+}
+
+// The pause of a queue is for its producers, and what they are refused later is lost to
+// them; a schedule has nobody who would try again.
+func TestService_APausedQueueTakesItems(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.create("* * * * *", schedules.Change{})
+		if _, err := r.broker.Pause(t.Context(), ns, "orders", queue.PausedProduce); err != nil {
+			t.Fatal(err)
+		}
+		r.serve(2 * time.Minute)
+		r.wantTimes(time.Minute, 2*time.Minute)
+	})
+}

@@ -1,0 +1,122 @@
+package schedules
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/posthaste-io/posthaste/cron"
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// Document is a schedule as it is stored. Its names are a format: a field is never
+// renamed, and a new one must mean its default when it is missing.
+type Document struct {
+	Namespace    queue.Namespace   `json:"namespace"`
+	Name         string            `json:"name"`
+	ID           string            `json:"id"`
+	Cron         string            `json:"cron"`
+	Zone         string            `json:"zone"`
+	Queue        string            `json:"queue"`
+	Item         ItemDocument      `json:"item"`
+	Forward      cron.Forward      `json:"forward,omitempty"`
+	Back         cron.Back         `json:"back,omitempty"`
+	Missed       MissedDocument    `json:"missed,omitzero"`
+	Overlap      Overlap           `json:"overlap,omitempty"`
+	Jitter       time.Duration     `json:"jitter,omitempty"`
+	StartAt      time.Time         `json:"start_at,omitzero"`
+	EndAt        time.Time         `json:"end_at,omitzero"`
+	Paused       bool              `json:"paused,omitempty"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	NominalAt    time.Time         `json:"nominal_at,omitzero"`
+	LastAt       time.Time         `json:"last_at,omitzero"`
+	LastFiredAt  time.Time         `json:"last_fired_at,omitzero"`
+	LastItem     string            `json:"last_item,omitempty"`
+	MissedCount  int64             `json:"missed_count,omitempty"`
+	SkippedCount int64             `json:"skipped_count,omitempty"`
+	CreatedAt    time.Time         `json:"created_at"`
+	UpdatedAt    time.Time         `json:"updated_at"`
+}
+
+// MissedDocument is a [Missed] as it is stored.
+type MissedDocument struct {
+	Policy MissedPolicy  `json:"policy,omitempty"`
+	Max    int           `json:"max,omitempty"`
+	Grace  time.Duration `json:"grace,omitempty"`
+}
+
+// ItemDocument is what is produced, as it is stored.
+type ItemDocument struct {
+	Kind        string            `json:"kind,omitempty"`
+	Encoding    string            `json:"encoding,omitempty"`
+	Reference   string            `json:"reference,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Target      *TargetDocument   `json:"target,omitempty"`
+	OnDone      string            `json:"on_done,omitempty"`
+	Payload     []byte            `json:"payload,omitempty"`
+	MaxAttempts int32             `json:"max_attempts,omitempty"`
+	ExpireTTL   time.Duration     `json:"expire_ttl,omitempty"`
+}
+
+// TargetDocument is an item's own endpoint, as it is stored.
+type TargetDocument struct {
+	URL     string        `json:"url"`
+	Method  string        `json:"method,omitempty"`
+	Timeout time.Duration `json:"timeout,omitempty"`
+}
+
+func toDocument(s *Schedule) Document {
+	d := Document{
+		Namespace: s.Namespace, Name: s.Name, ID: s.ID, Cron: s.Cron, Zone: s.Zone, Queue: s.Queue,
+		Item: ItemDocument{
+			Kind: s.Item.Kind, Encoding: s.Item.Encoding, Reference: s.Item.Reference, Headers: s.Item.Headers,
+			OnDone: s.Item.OnDone, Payload: s.Item.Payload, MaxAttempts: s.Item.MaxAttempts, ExpireTTL: s.Item.ExpireTTL,
+		},
+		Forward: s.Forward, Back: s.Back, Missed: MissedDocument(s.Missed), Overlap: s.Overlap, Jitter: s.Jitter,
+		StartAt: s.StartAt, EndAt: s.EndAt, Paused: s.Paused, Labels: s.Labels,
+		NominalAt: s.NominalAt, LastAt: s.LastAt, LastFiredAt: s.LastFiredAt,
+		MissedCount: s.MissedCount, SkippedCount: s.SkippedCount, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+	if t := s.Item.Target; t != nil {
+		d.Item.Target = (*TargetDocument)(t)
+	}
+	if !s.LastItem.IsZero() {
+		d.LastItem = s.LastItem.String()
+	}
+	return d
+}
+
+func fromDocument(d *Document, revision uint64) (Schedule, error) {
+	s := Schedule{
+		Namespace: d.Namespace, Name: d.Name, ID: d.ID, Cron: d.Cron, Zone: d.Zone, Queue: d.Queue,
+		Item: queue.ProduceItem{
+			Content: queue.Content{
+				Kind: d.Item.Kind, Encoding: d.Item.Encoding, Reference: d.Item.Reference, Headers: d.Item.Headers,
+				OnDone: d.Item.OnDone, Payload: d.Item.Payload, Target: (*queue.Target)(d.Item.Target),
+			},
+			MaxAttempts: d.Item.MaxAttempts, ExpireTTL: d.Item.ExpireTTL,
+		},
+		Forward: d.Forward, Back: d.Back, Missed: Missed(d.Missed), Overlap: d.Overlap, Jitter: d.Jitter,
+		StartAt: d.StartAt, EndAt: d.EndAt, Paused: d.Paused, Labels: d.Labels,
+		NominalAt: d.NominalAt, LastAt: d.LastAt, LastFiredAt: d.LastFiredAt,
+		MissedCount: d.MissedCount, SkippedCount: d.SkippedCount, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+		Revision: revision,
+	}
+	if d.LastItem != "" {
+		id, err := queue.ParseID(d.LastItem)
+		if err != nil {
+			return Schedule{}, fmt.Errorf("schedule %s: last item: %w", d.Name, err)
+		}
+		s.LastItem = id
+	}
+	return s, nil
+}
+
+// size is what the document takes, in bytes.
+func (d *Document) size() int {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return 0 // it is refused when it is written
+	}
+	return len(text)
+}

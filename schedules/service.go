@@ -1,0 +1,353 @@
+package schedules
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/posthaste-io/posthaste/cron"
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// Collection keeps documents by namespace and name. The errors are [queue.ErrNotFound],
+// [queue.ErrExists] (a put of revision 0 that found one), [queue.ErrRevision], and those of
+// the store; they name the document.
+type Collection interface {
+	Get(ctx context.Context, ns queue.Namespace, name string) (value Document, revision uint64, err error)
+	// Put writes value if revision is the stored one, has Due return it from wakeAt on, and
+	// inserts the items in the same transaction, but for those whose key is known.
+	Put(ctx context.Context, ns queue.Namespace, name string, value Document, revision uint64,
+		wakeAt time.Time, items ...queue.NewItem) (uint64, error)
+	Delete(ctx context.Context, ns queue.Namespace, name string, revision uint64) error
+	List(ctx context.Context, ns queue.Namespace, after string, limit int) ([]queue.Versioned[Document], error)
+	// Due returns those whose time has come by the store's clock, earliest first, and the
+	// earliest time that is still to come.
+	Due(ctx context.Context, limit int) (due []queue.Versioned[Document], next time.Time, err error)
+}
+
+// Broker is where items go.
+type Broker interface {
+	CheckProduce(ctx context.Context, call queue.ProduceCall) error
+	Prepare(ctx context.Context, ns queue.Namespace, queue string, items []queue.ScheduledItem) (*queue.Prepared, error)
+	Produce(ctx context.Context, call queue.ProduceCall) ([]queue.Produced, error)
+	Look(ctx context.Context, ns queue.Namespace, id queue.ID, queue string) ([]queue.ItemState, error)
+}
+
+var _ Broker = (*queue.Broker)(nil)
+
+// Options are what a service is made of. Docs, Broker and Now must be set.
+type Options struct {
+	Docs   Collection
+	Broker Broker
+	// Now is the store's time, as near as is known: a schedule never fires before the
+	// store says that it is due.
+	Now func() time.Time
+	// Changed, if not nil, is told that something may fire earlier than was known.
+	Changed func()
+	// Observe, if not nil, is told of each fire.
+	Observe func(Fired)
+	Logger  *slog.Logger
+}
+
+// Fired is what a fire did, for who counts.
+type Fired struct {
+	Namespace queue.Namespace
+	Schedule  string
+	// Produced is how many items it made, Missed and Skipped how many times had none.
+	Produced, Missed, Skipped int
+	// Lag is how long after the newest time, jitter included, that was.
+	Lag time.Duration
+}
+
+// Service keeps the schedules. Safe for concurrent use.
+type Service struct {
+	docs   Collection
+	broker Broker
+	now    func() time.Time
+	o      Options
+	log    *slog.Logger
+}
+
+// New returns a service.
+func New(o Options) *Service {
+	s := &Service{docs: o.Docs, broker: o.Broker, now: o.Now, o: o, log: o.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	return s
+}
+
+// rounds is how often a change is tried anew when somebody else was quicker.
+const rounds = 10
+
+// CreateParams is a new schedule.
+type CreateParams struct {
+	Namespace queue.Namespace
+	Name      string
+	Paused    bool
+	Change
+}
+
+// Create keeps a new schedule. Its queue must be there.
+//
+// Errors: [queue.InvalidError]; [queue.TooLargeError]; [queue.ErrNotFound], for its queue;
+// [queue.ErrExists]; those of the store.
+func (s *Service) Create(ctx context.Context, p CreateParams) (Schedule, error) {
+	if err := queue.CheckName("name", p.Name); err != nil {
+		return Schedule{}, err
+	}
+	switch {
+	case p.Cron == nil:
+		return Schedule{}, queue.Invalid("cron", "is missing; want an expression such as 30 9 * * MON-FRI")
+	case p.Queue == nil:
+		return Schedule{}, queue.Invalid("queue_name", "is missing; want the queue to which the items go")
+	}
+	now := s.stamp()
+	var id [16]byte
+	rand.Read(id[:]) // never returns an error
+	sched := Schedule{
+		Namespace: p.Namespace, Name: p.Name, ID: hex.EncodeToString(id[:]),
+		Zone: DefaultZone, Paused: p.Paused, CreatedAt: now, UpdatedAt: now,
+	}
+	if err := s.apply(ctx, &sched, &p.Change); err != nil {
+		return Schedule{}, err
+	}
+	if err := sched.plan(now); err != nil {
+		return Schedule{}, err
+	}
+	revision, err := s.put(ctx, &sched)
+	if err != nil {
+		return Schedule{}, err
+	}
+	sched.Revision = revision
+	s.log.Info("schedule created", "schedule", sched.Name, "queue", sched.Queue, "cron", sched.Cron, "zone", sched.Zone)
+	return sched, nil
+}
+
+// plan sets the next time after an instant.
+func (s *Schedule) plan(after time.Time) error {
+	spec, clock, err := s.times()
+	if err != nil {
+		return err
+	}
+	s.NominalAt = s.next(spec, clock, after)
+	return nil
+}
+
+// FiresAt is when it fires next: not while it is paused, nor when it is over.
+func (s *Schedule) FiresAt() time.Time {
+	if s.Paused || s.NominalAt.IsZero() {
+		return time.Time{}
+	}
+	return s.NominalAt.Add(s.shift())
+}
+
+func (s *Service) put(ctx context.Context, sched *Schedule, items ...queue.NewItem) (uint64, error) {
+	revision, err := s.docs.Put(ctx, sched.Namespace, sched.Name, toDocument(sched), sched.Revision, sched.FiresAt(), items...)
+	if err == nil && s.o.Changed != nil {
+		s.o.Changed()
+	}
+	return revision, err
+}
+
+// Get returns a schedule, or [queue.ErrNotFound].
+func (s *Service) Get(ctx context.Context, ns queue.Namespace, name string) (Schedule, error) {
+	doc, revision, err := s.docs.Get(ctx, ns, name)
+	if err != nil {
+		return Schedule{}, err
+	}
+	return fromDocument(&doc, revision)
+}
+
+// List returns schedules in the order of their names, after the one named. A page that is
+// shorter than limit is the last.
+func (s *Service) List(ctx context.Context, ns queue.Namespace, after string, limit int) ([]Schedule, error) {
+	page, err := s.docs.List(ctx, ns, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Schedule, len(page))
+	for i := range page {
+		if all[i], err = fromDocument(&page[i].Value, page[i].Revision); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// UpdateParams changes the settings that are set and no other.
+type UpdateParams struct {
+	Namespace queue.Namespace
+	Name      string
+	// Revision, if not 0, must be the stored one.
+	Revision uint64
+	Change
+}
+
+// Update changes settings. Where they say when it fires, the next time is reckoned anew
+// from now; else it stays.
+//
+// Errors are those of [Service.Create], and [queue.ErrRevision].
+func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) {
+	return s.mutate(ctx, p.Namespace, p.Name, p.Revision, func(sched *Schedule) (bool, error) {
+		before := sched.Clone()
+		if err := s.apply(ctx, sched, &p.Change); err != nil {
+			return false, err
+		}
+		if sched.Cron != before.Cron || sched.Zone != before.Zone || sched.Forward != before.Forward || sched.Back != before.Back ||
+			!sched.StartAt.Equal(before.StartAt) || !sched.EndAt.Equal(before.EndAt) {
+			return true, sched.plan(s.now())
+		}
+		return true, nil
+	})
+}
+
+// Pause keeps a schedule from firing until Resume.
+func (s *Service) Pause(ctx context.Context, ns queue.Namespace, name string) (Schedule, error) {
+	return s.mutate(ctx, ns, name, 0, func(sched *Schedule) (bool, error) {
+		changed := !sched.Paused
+		sched.Paused = true
+		return changed, nil
+	})
+}
+
+// Resume ends a pause. What it would have fired meanwhile is not made up for, and not
+// counted as missed: somebody wanted it so.
+func (s *Service) Resume(ctx context.Context, ns queue.Namespace, name string) (Schedule, error) {
+	return s.mutate(ctx, ns, name, 0, func(sched *Schedule) (bool, error) {
+		if !sched.Paused {
+			return false, nil
+		}
+		sched.Paused = false
+		return true, sched.plan(s.now())
+	})
+}
+
+// Delete removes a schedule. What it produced stays.
+func (s *Service) Delete(ctx context.Context, ns queue.Namespace, name string) error {
+	for range rounds {
+		_, revision, err := s.docs.Get(ctx, ns, name)
+		if err != nil {
+			return err
+		}
+		err = s.docs.Delete(ctx, ns, name, revision)
+		if !errors.Is(err, queue.ErrRevision) {
+			return err
+		}
+	}
+	return fmt.Errorf("schedule %s: %w", name, queue.ErrRevision)
+}
+
+// mutate reads, changes and writes a schedule, again where somebody else was quicker,
+// unless the caller insists on a revision. A fire is a change, too.
+func (s *Service) mutate(ctx context.Context, ns queue.Namespace, name string, insist uint64,
+	change func(*Schedule) (changed bool, err error),
+) (Schedule, error) {
+	for range rounds {
+		sched, err := s.Get(ctx, ns, name)
+		if err != nil {
+			return Schedule{}, err
+		}
+		if insist != 0 && sched.Revision != insist {
+			return Schedule{}, fmt.Errorf("schedule %s: %w", name, queue.ErrRevision)
+		}
+		changed, err := change(&sched)
+		if err != nil || !changed {
+			return sched, err
+		}
+		sched.UpdatedAt = s.stamp()
+		revision, err := s.put(ctx, &sched)
+		if errors.Is(err, queue.ErrRevision) {
+			continue
+		}
+		sched.Revision = revision
+		return sched, err
+	}
+	return Schedule{}, fmt.Errorf("schedule %s: %w", name, queue.ErrRevision)
+}
+
+// stamp is now as documents keep it.
+func (s *Service) stamp() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
+
+// Trigger produces the item of a schedule now, beside its times, whatever its state is.
+//
+// Errors: [queue.ErrNotFound]; those of [queue.Broker.Produce].
+func (s *Service) Trigger(ctx context.Context, ns queue.Namespace, name string) (queue.ID, error) {
+	sched, err := s.Get(ctx, ns, name)
+	if err != nil {
+		return queue.ID{}, err
+	}
+	now := s.stamp()
+	produced, err := s.broker.Produce(ctx, queue.ProduceCall{
+		Namespace: ns, Queue: sched.Queue, Items: []queue.ProduceItem{sched.item(now, now)},
+	})
+	if err != nil {
+		return queue.ID{}, atItem(err)
+	}
+	return produced[0].ID, nil
+}
+
+// PreviewParams asks for fires: of the schedule of that name, or, without one, of what
+// Change says.
+type PreviewParams struct {
+	Namespace queue.Namespace
+	Name      string
+	Change
+	// Count is 1 to [MaxPreview].
+	Count int
+	// From is after when, zero for now.
+	From time.Time
+}
+
+// MaxPreview bounds a preview.
+const MaxPreview = 1000
+
+// Preview returns the next fires, without jitter, fewer if there are no more. Errors:
+// [queue.InvalidError]; [queue.ErrNotFound].
+func (s *Service) Preview(ctx context.Context, p PreviewParams) ([]cron.Fire, error) {
+	if p.Count < 1 || p.Count > MaxPreview {
+		return nil, queue.Invalid("count", "is %d; want 1 to %d", p.Count, MaxPreview)
+	}
+	sched := Schedule{Zone: DefaultZone, CreatedAt: s.stamp()}
+	if p.Name != "" {
+		var err error
+		if sched, err = s.Get(ctx, p.Namespace, p.Name); err != nil {
+			return nil, err
+		}
+	} else {
+		if p.Cron == nil {
+			return nil, queue.Invalid("cron", "is missing; want an expression such as 30 9 * * MON-FRI, or the name of a schedule")
+		}
+		set(&sched.Cron, p.Cron)
+		set(&sched.Zone, p.Zone)
+		set(&sched.Forward, p.Forward)
+		set(&sched.Back, p.Back)
+		set(&sched.StartAt, p.StartAt)
+		set(&sched.EndAt, p.EndAt)
+	}
+	spec, clock, err := sched.times()
+	if err != nil {
+		return nil, err
+	}
+	from := p.From
+	if from.IsZero() {
+		from = s.now()
+	}
+	var fires []cron.Fire
+	for len(fires) < p.Count {
+		if at := sched.next(spec, clock, from); at.IsZero() {
+			break
+		}
+		if before := sched.StartAt.Add(-time.Nanosecond); !sched.StartAt.IsZero() && before.After(from) {
+			from = before
+		}
+		fire, _ := spec.Next(from, clock)
+		fires = append(fires, fire)
+		from = fire.At
+	}
+	return fires, nil
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package schedules_test
+
+const slower = 1
