@@ -109,7 +109,8 @@ func TestSchedules_PauseResumeListAndDelete(t *testing.T) {
 	if r := s.run("from a file\n", "schedules", "create", "nightly", "reports", "30 2 * * *", "-f", "-"); r.err != nil || !strings.Contains(r.out, `payload	from a file\n`) {
 		t.Errorf("of standard input: got %+v", r)
 	}
-	s.ok("schedules", "create", "done", "reports", "@hourly", "--end-at", "2020-01-01T00:00:00Z")
+	s.ok("schedules", "create", "done", "reports", "@hourly")
+	s.ok("schedules", "update", "done", "--end-at", "2020-01-01T00:00:00Z")
 	if got := s.ok("schedules", "pause", "nightly"); got != "nightly: paused\n" {
 		t.Errorf("pause: got %q", got)
 	}

@@ -33,6 +33,8 @@ const (
 	maxLabels   = 64
 	maxLabel    = 255
 	maxZoneName = 64
+	// maxYear is the last that can be written.
+	maxYear = 9999
 	// maxDocument leaves room below what a document may be.
 	maxDocument = 900_000
 )
@@ -116,13 +118,15 @@ func (s *Schedule) times() (cron.Spec, cron.Clock, error) {
 	clock := cron.Clock{Zone: zone, Forward: s.Forward, Back: s.Back, Anchor: s.StartAt}
 	if clock.Anchor.IsZero() {
 		clock.Anchor = s.CreatedAt
+	} else if clock.Anchor.Nanosecond() > 0 {
+		clock.Anchor = clock.Anchor.Add(time.Second) // the first whole second that is not before
 	}
 	return spec, clock, nil
 }
 
 // zoneOf finds a zone by its name in the tz database, never the machine's own.
 func zoneOf(name string) (*time.Location, error) {
-	if name == "" || strings.EqualFold(name, "local") || len(name) > maxZoneName || strings.Contains(name, "..") || strings.ContainsAny(name, "\\\x00") || name[0] == '/' {
+	if name == "" || strings.EqualFold(name, "local") || strings.EqualFold(name, "localtime") || len(name) > maxZoneName || strings.Contains(name, "..") || strings.ContainsAny(name, "\\\x00") || name[0] == '/' {
 		return nil, queue.Invalid("zone", "%.64q is not a name of the tz database; want one such as UTC or Europe/Berlin", name)
 	}
 	zone, err := time.LoadLocation(name)
@@ -138,7 +142,7 @@ func (s *Schedule) next(spec cron.Spec, clock cron.Clock, after time.Time) time.
 		after = before
 	}
 	fire, ok := spec.Next(after, clock)
-	if !ok || !s.EndAt.IsZero() && !fire.At.Before(s.EndAt) {
+	if !ok || fire.At.Year() > maxYear || !s.EndAt.IsZero() && !fire.At.Before(s.EndAt) {
 		return time.Time{}
 	}
 	return fire.At.UTC()

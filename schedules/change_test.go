@@ -224,7 +224,7 @@ func TestService_ItemSaysItsTimes(t *testing.T) {
 		pass(61500 * time.Millisecond)
 		r.fire()
 		it := r.items()[0]
-		want := "sched 2000-01-01T00:01:00Z 2000-01-01T00:01:01.5Z {{other}} {{ schedule }}"
+		want := "sched 2000-01-01T00:01:00Z 2000-01-01T00:01:01.500000Z {{other}} {{ schedule }}"
 		if it.Reference != "sched/2000-01-01T00:01:00Z" || string(it.Payload) != want || it.Headers["X-All"] != want || it.Headers["X-None"] != "none" {
 			t.Errorf("got %+v, want what stands for times replaced", it.Content)
 		}

@@ -214,3 +214,85 @@ func TestService_APausedQueueTakesItems(t *testing.T) {
 		r.wantTimes(time.Minute, 2*time.Minute)
 	})
 }
+
+// A store whose clock went far ahead has more due than a node knows of. What was missed is
+// made up for by the policy all the same, once the node knows; a few may come before.
+func TestC10_BacklogOfANodeThatIsBehindIsNotMadeUpForOneByOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.create("* * * * *", schedules.Change{Missed: &schedules.Missed{Policy: schedules.MissSkip}})
+		behind := time.Now()
+		pass(8 * time.Hour)
+		for range 3 {
+			if _, err := r.Fire(t.Context(), behind); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(r.items()); n > 3 {
+			t.Errorf("%d items of three looks with a time that is 8 h old", n)
+		}
+		r.fire()
+		if n := len(r.items()); n > 4 {
+			t.Errorf("%d items, want one more at most once the time is known", n)
+		}
+	})
+}
+
+// What is past and fires later, by the jitter, outlives a pause and other changes.
+func TestService_JitteredFireThatIsStillToComeOutlivesChanges(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		made := r.create("0 12 * * *", schedules.Change{Jitter: new(11 * time.Hour)})
+		shift := made.FiresAt().Sub(made.NominalAt)
+		if shift < time.Minute {
+			t.Skip("the jitter is too small to stand in between")
+		}
+		pass(12*time.Hour + shift/2)
+		if _, err := r.Pause(t.Context(), made.Namespace, made.Name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Resume(t.Context(), made.Namespace, made.Name); err != nil {
+			t.Fatal(err)
+		}
+		r.update(schedules.Change{Zone: new("Etc/UTC")})
+		pass(shift)
+		r.fire()
+		r.wantTimes(12 * time.Hour)
+	})
+}
+
+// A time that was decided does not come again, whatever is changed, also by a node whose
+// clock is behind.
+func TestC08_ChangeRightAfterAFireFiresNothingTwice(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.create("* * * * *", schedules.Change{})
+		pass(time.Minute)
+		if _, err := r.Fire(t.Context(), time.Now().Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if sched := r.sched(); !sched.DecidedAt.Equal(sched.LastAt) {
+			t.Fatalf("decided up to %s, fired for %s", sched.DecidedAt, sched.LastAt)
+		}
+		r.createQueue("elsewhere")
+		if sched := r.update(schedules.Change{Cron: new("0-59 * * * *"), Queue: new("elsewhere")}); !sched.NominalAt.After(sched.DecidedAt) {
+			t.Errorf("next at %s, want one after %s", sched.NominalAt, sched.DecidedAt)
+		}
+	})
+}
+
+// Of more than a call may have the newest are made up for.
+func TestC10_WhatDoesNotFitIntoOneCallIsCutAndNotLost(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		item := queue.ProduceItem{Content: queue.Content{Payload: make([]byte, 200_000)}}
+		r.create("* * * * *", schedules.Change{Item: &item, Missed: &schedules.Missed{Policy: schedules.MissAll, Max: 100}})
+		pass(100 * time.Minute)
+		r.fire()
+		n := len(r.items())
+		if sched := r.sched(); n < 10 || !sched.LastAt.Equal(sched.DecidedAt) {
+			t.Errorf("%d items, the last for %s; want as many as fit, the newest among them", n, sched.LastAt)
+		}
+		r.wantCounts(int64(100-n), 0)
+	})
+}

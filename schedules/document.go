@@ -29,6 +29,7 @@ type Document struct {
 	Paused       bool              `json:"paused,omitempty"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	NominalAt    time.Time         `json:"nominal_at,omitzero"`
+	DecidedAt    time.Time         `json:"decided_at,omitzero"`
 	LastAt       time.Time         `json:"last_at,omitzero"`
 	LastFiredAt  time.Time         `json:"last_fired_at,omitzero"`
 	LastItem     string            `json:"last_item,omitempty"`
@@ -74,7 +75,7 @@ func toDocument(s *Schedule) Document {
 		},
 		Forward: s.Forward, Back: s.Back, Missed: MissedDocument(s.Missed), Overlap: s.Overlap, Jitter: s.Jitter,
 		StartAt: s.StartAt, EndAt: s.EndAt, Paused: s.Paused, Labels: s.Labels,
-		NominalAt: s.NominalAt, LastAt: s.LastAt, LastFiredAt: s.LastFiredAt,
+		NominalAt: s.NominalAt, DecidedAt: s.DecidedAt, LastAt: s.LastAt, LastFiredAt: s.LastFiredAt,
 		MissedCount: s.MissedCount, SkippedCount: s.SkippedCount, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if t := s.Item.Target; t != nil {
@@ -98,7 +99,7 @@ func fromDocument(d *Document, revision uint64) (Schedule, error) {
 		},
 		Forward: d.Forward, Back: d.Back, Missed: Missed(d.Missed), Overlap: d.Overlap, Jitter: d.Jitter,
 		StartAt: d.StartAt, EndAt: d.EndAt, Paused: d.Paused, Labels: d.Labels,
-		NominalAt: d.NominalAt, LastAt: d.LastAt, LastFiredAt: d.LastFiredAt,
+		NominalAt: d.NominalAt, DecidedAt: d.DecidedAt, LastAt: d.LastAt, LastFiredAt: d.LastFiredAt,
 		MissedCount: d.MissedCount, SkippedCount: d.SkippedCount, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 		Revision: revision,
 	}

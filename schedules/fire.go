@@ -33,7 +33,8 @@ const (
 // call.
 func (s *Service) Fire(ctx context.Context, now time.Time) (next time.Time, err error) {
 	began := time.Now()
-	for {
+	behind := false
+	for !behind {
 		due, next, err := s.docs.Due(ctx, firePage)
 		if err != nil || len(due) == 0 {
 			return next, err
@@ -43,11 +44,24 @@ func (s *Service) Fire(ctx context.Context, now time.Time) (next time.Time, err 
 		// What has fired may be next before what was still to come, so that the store is
 		// asked again.
 		clock := func() time.Time { return now.Add(time.Since(began)) }
+		// The store says that more is due than our time does: it is far ahead of what we take
+		// it for, and to go on would make up for each time as if it were the newest.
+		for i := range due {
+			behind = behind || due[i].WakeAt.Sub(clock()) > farBehind
+		}
 		if err := s.fireAll(ctx, due, clock); err != nil {
 			return next, err
 		}
 	}
+	due, next, err := s.docs.Due(ctx, 1)
+	if len(due) > 0 {
+		next = due[0].WakeAt
+	}
+	return next, err
 }
+
+// farBehind is by how much the store's time may be ahead of what we take it for.
+const farBehind = time.Second
 
 func (s *Service) fireAll(ctx context.Context, due []queue.Versioned[Document], clock func() time.Time) error {
 	var mu sync.Mutex
@@ -85,7 +99,7 @@ func (s *Service) fire(ctx context.Context, doc *queue.Versioned[Document], now 
 	}
 	spec, clock, err := sched.times()
 	if err != nil {
-		return err
+		return errors.Join(err, s.postpone(ctx, doc, now))
 	}
 	until := now.Add(-sched.shift())
 	newest := sched.newest(spec, clock, until)
@@ -95,10 +109,12 @@ func (s *Service) fire(ctx context.Context, doc *queue.Versioned[Document], now 
 	if err != nil {
 		return err
 	}
-	prepared, err := s.prepare(ctx, &sched, times, now)
+	prepared, left, err := s.prepare(ctx, &sched, times, now)
 	if err != nil {
 		return err
 	}
+	missed += len(times) - len(left)
+	times = left
 	written := false
 	defer func() {
 		if prepared != nil {
@@ -106,16 +122,14 @@ func (s *Service) fire(ctx context.Context, doc *queue.Versioned[Document], now 
 		}
 	}()
 	var items []queue.NewItem
-	if prepared == nil {
-		missed += len(times)
-	} else {
+	if prepared != nil {
 		items = prepared.Items
 		last := len(items) - 1
 		sched.LastAt, sched.LastFiredAt, sched.LastItem = times[last], now.UTC().Truncate(time.Microsecond), items[last].ID
 	}
 	sched.MissedCount += int64(missed)
 	sched.SkippedCount += int64(skipped)
-	sched.NominalAt = sched.next(spec, clock, newest)
+	sched.DecidedAt, sched.NominalAt = newest, sched.next(spec, clock, newest)
 	_, err = s.docs.Put(ctx, sched.Namespace, sched.Name, toDocument(&sched), sched.Revision, sched.FiresAt(), items...)
 	if errors.Is(err, queue.ErrRevision) || errors.Is(err, queue.ErrNotFound) {
 		return nil // another node was quicker, or somebody changed or deleted it
@@ -131,6 +145,19 @@ func (s *Service) fire(ctx context.Context, doc *queue.Versioned[Document], now 
 		})
 	}
 	return nil
+}
+
+// later is when a schedule is looked at again that cannot be fired.
+const later = time.Minute
+
+// postpone keeps a schedule that cannot be fired from standing before all others. Nothing of
+// it is changed.
+func (s *Service) postpone(ctx context.Context, doc *queue.Versioned[Document], now time.Time) error {
+	_, err := s.docs.Put(ctx, doc.Namespace, doc.Name, doc.Value, doc.Revision, now.Add(later))
+	if errors.Is(err, queue.ErrRevision) || errors.Is(err, queue.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // newest is the last time that is due at an instant, from the next one on.
@@ -208,27 +235,34 @@ func (s *Service) withoutOverlap(ctx context.Context, sched *Schedule, times []t
 	return times, skipped, nil
 }
 
-// prepare makes the items for times, or nil where there are none, or none can be made: a
-// schedule whose queue is gone, or whose item is not taken any more, goes on, so that it
-// fires again once that is mended.
-func (s *Service) prepare(ctx context.Context, sched *Schedule, times []time.Time, now time.Time) (*queue.Prepared, error) {
-	if len(times) == 0 {
-		return nil, nil
-	}
-	items := make([]queue.ScheduledItem, len(times))
-	for i, at := range times {
-		items[i] = queue.ScheduledItem{
-			ProduceItem: sched.item(at, now), Key: "schedule/" + sched.ID + "/" + strconv.FormatInt(at.Unix(), 10),
+// prepare makes the items for times, and says for which: of more than a call may have the
+// newest that fit, and none of what is not taken any more. A schedule whose queue is gone goes
+// on, so that it fires again once that is mended.
+func (s *Service) prepare(ctx context.Context, sched *Schedule, times []time.Time, now time.Time) (*queue.Prepared, []time.Time, error) {
+	for len(times) > 0 {
+		items := make([]queue.ScheduledItem, len(times))
+		for i, at := range times {
+			items[i] = queue.ScheduledItem{
+				ProduceItem: sched.item(at, now), Key: "schedule/" + sched.ID + "/" + strconv.FormatInt(at.Unix(), 10),
+			}
 		}
-	}
-	prepared, err := s.broker.Prepare(ctx, sched.Namespace, sched.Queue, items)
-	_, invalid := errors.AsType[*queue.InvalidError](err)
-	_, large := errors.AsType[*queue.TooLargeError](err)
-	if invalid || large || errors.Is(err, queue.ErrNotFound) {
+		prepared, err := s.broker.Prepare(ctx, sched.Namespace, sched.Queue, items)
+		if err == nil {
+			return prepared, times, nil
+		}
+		_, invalid := errors.AsType[*queue.InvalidError](err)
+		_, large := errors.AsType[*queue.TooLargeError](err)
+		switch {
+		case large && len(times) > 1:
+			times = times[(len(times)+1)/2:]
+			continue
+		case !invalid && !large && !errors.Is(err, queue.ErrNotFound) && !errors.Is(err, queue.ErrNotSupported):
+			return nil, nil, err
+		}
 		s.log.Warn("schedule could not produce", "schedule", sched.Name, "queue", sched.Queue, "times", len(times), "error", err)
-		return nil, nil
+		break
 	}
-	return prepared, err
+	return nil, nil, nil
 }
 
 // shift is by how much all fires are moved.
@@ -246,7 +280,8 @@ func (s *Schedule) shift() time.Duration {
 func (s *Schedule) item(nominal, fired time.Time) queue.ProduceItem {
 	in := strings.NewReplacer(
 		"{{nominal_at}}", nominal.UTC().Format(time.RFC3339),
-		"{{fired_at}}", fired.UTC().Format(time.RFC3339Nano),
+		// Of one length, so that what was taken once is not too long later.
+		"{{fired_at}}", fired.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
 		"{{schedule}}", s.Name,
 	)
 	it := s.Item

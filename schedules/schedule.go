@@ -35,6 +35,9 @@ type Schedule struct {
 	// NominalAt is the next time of the expression, zero while there is none; it fires
 	// then, moved by the jitter.
 	NominalAt time.Time
+	// DecidedAt is the newest time of the expression for which it was decided what becomes
+	// of it: nothing up to it comes again, whatever is changed.
+	DecidedAt time.Time
 	// LastAt is the time of the expression for which it fired last, LastFiredAt when that
 	// was, by the store's clock, LastItem what it produced.
 	LastAt      time.Time

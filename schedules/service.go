@@ -119,6 +119,9 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (Schedule, error) 
 	if err := sched.plan(now); err != nil {
 		return Schedule{}, err
 	}
+	if sched.NominalAt.IsZero() {
+		return Schedule{}, queue.Invalid("end_at", "comes before the first time of the expression, so that it would never fire")
+	}
 	revision, err := s.put(ctx, &sched)
 	if err != nil {
 		return Schedule{}, err
@@ -128,11 +131,19 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (Schedule, error) 
 	return sched, nil
 }
 
-// plan sets the next time after an instant.
-func (s *Schedule) plan(after time.Time) error {
+// plan sets the next time that is still to come at an instant: one that is past and fires
+// later, by the jitter, is still to come, and one that was decided is not, whatever our clock
+// says.
+func (s *Schedule) plan(now time.Time) error {
 	spec, clock, err := s.times()
 	if err != nil {
 		return err
+	}
+	after := now.Add(-s.shift())
+	for _, floor := range []time.Time{s.CreatedAt, s.DecidedAt} {
+		if floor.After(after) {
+			after = floor
+		}
 	}
 	s.NominalAt = s.next(spec, clock, after)
 	return nil
@@ -199,8 +210,11 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) 
 			return false, err
 		}
 		if sched.Cron != before.Cron || sched.Zone != before.Zone || sched.Forward != before.Forward || sched.Back != before.Back ||
-			!sched.StartAt.Equal(before.StartAt) || !sched.EndAt.Equal(before.EndAt) {
+			!sched.StartAt.Equal(before.StartAt) || !sched.EndAt.Equal(before.EndAt) && sched.NominalAt.IsZero() {
 			return true, sched.plan(s.now())
+		}
+		if !sched.EndAt.IsZero() && !sched.NominalAt.Before(sched.EndAt) {
+			sched.NominalAt = time.Time{}
 		}
 		return true, nil
 	})
