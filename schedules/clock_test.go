@@ -242,11 +242,15 @@ func TestC10_BacklogOfANodeThatIsBehindIsNotMadeUpForOneByOne(t *testing.T) {
 func TestService_JitteredFireThatIsStillToComeOutlivesChanges(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
-		made := r.create("0 12 * * *", schedules.Change{Jitter: new(11 * time.Hour)})
-		shift := made.FiresAt().Sub(made.NominalAt)
-		if shift < time.Minute {
-			t.Skip("the jitter is too small to stand in between")
+		change := schedules.Change{Jitter: new(11 * time.Hour)}
+		made := r.create("0 12 * * *", change)
+		for made.FiresAt().Sub(made.NominalAt) < time.Minute { // by its id, which is random
+			if err := r.Delete(t.Context(), made.Namespace, made.Name); err != nil {
+				t.Fatal(err)
+			}
+			made = r.create("0 12 * * *", change)
 		}
+		shift := made.FiresAt().Sub(made.NominalAt)
 		pass(12*time.Hour + shift/2)
 		if _, err := r.Pause(t.Context(), made.Namespace, made.Name); err != nil {
 			t.Fatal(err)
