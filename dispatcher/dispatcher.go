@@ -66,7 +66,7 @@ var _ Broker = (*queue.Broker)(nil)
 
 // Subscriptions says who is pushed to.
 type Subscriptions interface {
-	Watch() *subscriptions.Watcher
+	Watch(update func(*subscriptions.Subscription)) *subscriptions.Watcher
 	All(ctx context.Context) ([]subscriptions.Subscription, error)
 	Get(ctx context.Context, ns queue.Namespace, name string) (subscriptions.Subscription, error)
 	Disable(ctx context.Context, ns queue.Namespace, name, url, reason string) (subscriptions.Subscription, error)
@@ -257,7 +257,7 @@ func (d *Dispatcher) background(f func(ctx context.Context)) {
 
 // manage keeps a lane for each subscription until ctx ends.
 func (d *Dispatcher) manage(ctx context.Context) {
-	watcher := d.subs.Watch()
+	watcher := d.subs.Watch(d.update)
 	defer watcher.Stop()
 	ticker := time.NewTicker(reloadEvery)
 	defer ticker.Stop()
@@ -347,6 +347,15 @@ func (d *Dispatcher) refresh(ctx context.Context, key subscriptions.Key) error {
 	}
 	d.keep(ctx, &sub)
 	return nil
+}
+
+// update brings the lane of a subscription up to date, if it has one.
+func (d *Dispatcher) update(sub *subscriptions.Subscription) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.lanes[sub.Key()]; l != nil && l.queue == sub.Queue {
+		l.update(sub)
+	}
 }
 
 // keep starts or updates the lane of a subscription.

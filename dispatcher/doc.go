@@ -21,6 +21,13 @@
 //   - When Run returns, nothing is leased by this process, unless the store could
 //     not be reached; then the leases lapse, and each costs a recovery.
 //
+// # Changes
+//
+// A change of a subscription that this process makes is handed to its lane before it is
+// answered: to read it from the store afterwards would leave a moment in which a push begins
+// with a secret that was just replaced, or after a pause. What was created or deleted here is
+// read at once, and what other nodes did, every ten seconds.
+//
 // # Flow
 //
 // How much goes to an endpoint at a time is its flow: a window between one request and

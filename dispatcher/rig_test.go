@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,8 @@ type rig struct {
 	t      *testing.T
 	broker *broker
 	subs   *subscriptions.Service
+	// unread says that the dispatcher cannot read subscriptions.
+	unread atomic.Bool
 	sender *sender
 	log    bytes.Buffer
 	end    context.CancelFunc
@@ -65,7 +68,7 @@ func newRig(t *testing.T, o dispatcher.Options) *rig {
 	r := &rig{t: t, broker: newBroker(store), sender: &sender{}, ended: make(chan struct{})}
 	r.subs = r.otherNode()
 	r.broker.subs = r.subs
-	o.Broker, o.Subscriptions, o.Sender = r.broker, r.subs, r.sender
+	o.Broker, o.Subscriptions, o.Sender = r.broker, unreadable{r.subs, r}, r.sender
 	o.Logger = slog.New(slog.NewJSONHandler(&r.log, nil))
 	o.Rand = func() float64 { return 0.5 }
 	r.Dispatcher = dispatcher.New(o)

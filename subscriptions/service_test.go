@@ -3,6 +3,7 @@ package subscriptions
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -330,7 +331,7 @@ func TestService_AnswersForAQueue(t *testing.T) {
 func TestWatcher_HoldsEachNameOnce(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
-	w := s.Watch()
+	w := s.Watch(func(*Subscription) {})
 	ctx, ns := t.Context(), queue.DefaultNamespace
 	if _, err := s.Create(ctx, params("billing", "orders")); err != nil {
 		t.Fatal(err)
@@ -348,6 +349,29 @@ func TestWatcher_HoldsEachNameOnce(t *testing.T) {
 	_, _ = s.Resume(ctx, ns, "billing")
 	if got := w.Take(); len(got) != 0 {
 		t.Errorf("after stop: %v", got)
+	}
+}
+
+// What a change made is known before whoever made it hears of it.
+func TestWatcher_IsToldBeforeTheChangeIsAnswered(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	var told []Subscription
+	w := s.Watch(func(sub *Subscription) { told = append(told, *sub) })
+	ctx, ns := t.Context(), queue.DefaultNamespace
+	if _, err := s.Create(ctx, params("billing", "orders")); err != nil {
+		t.Fatal(err)
+	}
+	paused, err := s.Pause(ctx, ns, "billing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 1 || !reflect.DeepEqual(told[0], paused) {
+		t.Errorf("told of %+v, want %+v", told, paused)
+	}
+	w.Stop()
+	if _, _ = s.Resume(ctx, ns, "billing"); len(told) != 1 {
+		t.Errorf("told of %d changes, want none after Stop", len(told))
 	}
 }
 

@@ -121,6 +121,7 @@ func (s *Service) mutate(ctx context.Context, ns queue.Namespace, name string, i
 			s.log.Info("subscription changed state", "subscription", name, "queue", sub.Queue,
 				"from", before.String(), "to", after.String(), "reason", sub.Reason)
 		}
+		s.watchers.updated(&sub)
 		s.changed(&sub)
 		return sub, nil
 	}

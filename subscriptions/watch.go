@@ -9,8 +9,13 @@ import (
 // Watch returns a watcher of the changes that this service makes. Those of other
 // nodes show only in [Service.All], which a watcher's owner reads from time to time.
 // Stop it when done.
-func (s *Service) Watch() *Watcher {
-	w := &Watcher{changed: make(chan struct{}, 1), keys: map[Key]struct{}{}}
+//
+// update is called with each subscription that was changed, before the call that changed it
+// returns, so that the change counts for all that comes after its answer. Two changes may
+// come in the other order, and at the same time: the higher revision is the later. It must be
+// quick and not call the service. What was created or deleted shows in Take alone.
+func (s *Service) Watch(update func(*Subscription)) *Watcher {
+	w := &Watcher{update: update, changed: make(chan struct{}, 1), keys: map[Key]struct{}{}}
 	w.stop = func() { s.watchers.remove(w) }
 	s.watchers.add(w)
 	return w
@@ -19,6 +24,7 @@ func (s *Service) Watch() *Watcher {
 // Watcher collects the names of what changed. It holds each name once however often it
 // changed, so a slow owner holds nobody up and misses nothing.
 type Watcher struct {
+	update  func(*Subscription)
 	changed chan struct{}
 	stop    func()
 
@@ -70,6 +76,15 @@ func (ws *watchers) remove(w *Watcher) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	delete(ws.all, w)
+}
+
+func (ws *watchers) updated(sub *Subscription) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for w := range ws.all {
+		after := *sub // the watcher keeps it, and the caller may change its own
+		w.update(&after)
+	}
 }
 
 func (ws *watchers) changed(key Key) {
