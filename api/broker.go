@@ -65,7 +65,7 @@ type Schedules interface {
 	Delete(ctx context.Context, ns queue.Namespace, name string) error
 	Pause(ctx context.Context, ns queue.Namespace, name string) (schedules.Schedule, error)
 	Resume(ctx context.Context, ns queue.Namespace, name string) (schedules.Schedule, error)
-	Trigger(ctx context.Context, ns queue.Namespace, name string) (queue.ID, error)
+	Trigger(ctx context.Context, p schedules.TriggerParams) (queue.Produced, error)
 	Preview(ctx context.Context, p schedules.PreviewParams) ([]cron.Fire, error)
 }
 

@@ -62,6 +62,9 @@ type call struct {
 	unsent func()
 	// stranger says that the caller has no key, but receipts.
 	stranger bool
+	// allow asks whether the caller may do this to another name that the call turns out to be
+	// about.
+	allow func(name string) error
 	// answers is where hold takes from, held what it took.
 	answers *budget
 	held    int64
@@ -108,7 +111,10 @@ func serve[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P]) er
 	if denied != nil && !x.stranger {
 		return denied
 	}
-	c := &call{namespace: principal.Namespace, answers: &x.s.answers}
+	c := &call{
+		namespace: principal.Namespace, answers: &x.s.answers,
+		allow: func(name string) error { return x.s.access.Allow(principal, m.name, name) },
+	}
 	defer func() {
 		x.s.bodies.give(c.reserved)
 		c.answers.give(c.held)
@@ -142,7 +148,7 @@ func perform[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P], 
 		return p, err
 	}
 	if info.key != "" && !m.keyed {
-		return p, queue.Invalid(headerIdempotency, "is for queue.produce and for raw items; this call takes none")
+		return p, queue.Invalid(headerIdempotency, "is for queue.produce, for raw items and for schedules.trigger; this call takes none")
 	}
 	request, err := requestCodec(x.r.Header.Get("Content-Type"))
 	if err != nil {

@@ -59,7 +59,7 @@ func (s *Server) scheduleRoutes() {
 	})
 	register(s, method[*v1.TriggerRequest, *v1.TriggerReply]{
 		name: "schedules.trigger", bytes: s.limits.Call,
-		noun: "schedule", target: (*v1.TriggerRequest).GetName,
+		noun: "schedule", target: (*v1.TriggerRequest).GetName, keyed: true,
 		do: s.triggerSchedule,
 	})
 	register(s, method[*v1.PreviewRequest, *v1.PreviewReply]{
@@ -92,7 +92,7 @@ func (s *Server) updateSchedule(ctx context.Context, c *call, q *v1.Schedule) (*
 	if err != nil {
 		return nil, err
 	}
-	params := schedules.UpdateParams{Namespace: c.namespace, Name: q.GetName(), Change: change}
+	params := schedules.UpdateParams{Namespace: c.namespace, Name: q.GetName(), Change: change, Allow: c.allow}
 	if params.Revision, err = revision(q.GetRevision()); err != nil {
 		return nil, err
 	}
@@ -167,12 +167,14 @@ func (s *Server) listSchedules(ctx context.Context, c *call, q *v1.SchedulesList
 }
 
 func (s *Server) triggerSchedule(ctx context.Context, c *call, q *v1.TriggerRequest) (*v1.TriggerReply, error) {
-	id, err := s.schedules.Trigger(ctx, c.namespace, q.GetName())
+	produced, err := s.schedules.Trigger(ctx, schedules.TriggerParams{
+		Namespace: c.namespace, Name: q.GetName(), Key: c.key, Allow: c.allow,
+	})
 	if err != nil {
-		return nil, err
+		return nil, c.keyPath(err, make([]queue.ProduceItem, 1))
 	}
 	c.items = 1
-	return &v1.TriggerReply{ItemId: id.String()}, nil
+	return &v1.TriggerReply{ItemId: produced.ID.String(), Duplicate: produced.Duplicate}, nil
 }
 
 func (s *Server) previewSchedule(ctx context.Context, c *call, q *v1.PreviewRequest) (*v1.PreviewReply, error) {

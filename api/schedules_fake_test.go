@@ -17,7 +17,7 @@ type scheds struct {
 	created   schedules.CreateParams
 	updated   schedules.UpdateParams
 	previewed schedules.PreviewParams
-	triggered string
+	triggered schedules.TriggerParams
 	fires     []cron.Fire
 	// lists counts the pages that were read.
 	lists int
@@ -58,8 +58,16 @@ func (s *scheds) List(_ context.Context, _ queue.Namespace, after string, limit 
 }
 
 func (s *scheds) Update(ctx context.Context, p schedules.UpdateParams) (schedules.Schedule, error) {
+	sched, err := s.Get(ctx, p.Namespace, p.Name)
+	if err != nil {
+		return sched, err
+	}
+	if err := p.Allow(sched.Queue); err != nil {
+		return sched, err
+	}
+	p.Allow = nil // funcs cannot be compared
 	s.updated = p
-	return s.Get(ctx, p.Namespace, p.Name)
+	return sched, nil
 }
 
 func (s *scheds) Delete(_ context.Context, _ queue.Namespace, name string) error {
@@ -88,10 +96,17 @@ func (s *scheds) Resume(ctx context.Context, ns queue.Namespace, name string) (s
 // triggeredID is the item that every trigger makes.
 var triggeredID = queue.NewID()
 
-func (s *scheds) Trigger(ctx context.Context, ns queue.Namespace, name string) (queue.ID, error) {
-	s.triggered = name
-	_, err := s.Get(ctx, ns, name)
-	return triggeredID, err
+func (s *scheds) Trigger(ctx context.Context, p schedules.TriggerParams) (queue.Produced, error) {
+	sched, err := s.Get(ctx, p.Namespace, p.Name)
+	if err != nil {
+		return queue.Produced{}, err
+	}
+	if err := p.Allow(sched.Queue); err != nil {
+		return queue.Produced{}, err
+	}
+	again := p.Key != "" && p.Key == s.triggered.Key
+	s.triggered = p
+	return queue.Produced{ID: triggeredID, Duplicate: again}, s.err
 }
 
 func (s *scheds) Preview(_ context.Context, p schedules.PreviewParams) ([]cron.Fire, error) {

@@ -46,7 +46,7 @@ func scheduleChange(q *v1.Schedule) (change schedules.Change, err error) {
 	if err := clockChange(q, &change); err != nil {
 		return change, err
 	}
-	if change.Missed, err = missedChange(q.GetMissed()); err != nil {
+	if err := missedChange(q.GetMissed(), &change.Missed); err != nil {
 		return change, err
 	}
 	if change.Overlap, err = choice[schedules.Overlap]("overlap", q.GetOverlap(), overlapWords); err != nil {
@@ -71,42 +71,29 @@ func clockChange(q clocked, change *schedules.Change) (err error) {
 	if change.Back, err = choice[cron.Back]("clocks_back", q.GetClocksBack(), backWords); err != nil {
 		return err
 	}
-	if change.StartAt, err = optionalInstant("start_at", q.GetStartAt()); err != nil {
+	change.StartAt, change.EndAt = optionalInstant(q.GetStartAt()), optionalInstant(q.GetEndAt())
+	return nil
+}
+
+// optionalInstant is nil for one that was left out. The zero time, which is the first
+// instant of the year 1, is none: an update takes away what is kept with it.
+func optionalInstant(at *timestamppb.Timestamp) *time.Time {
+	if at == nil {
+		return nil
+	}
+	return new(at.AsTime())
+}
+
+// missedChange takes what was given; 0 and empty texts were not.
+func missedChange(q *v1.Missed, to *schedules.MissedChange) (err error) {
+	if n := q.GetMax(); n != 0 {
+		to.Max = new(int(n))
+	}
+	if to.Policy, err = choice[schedules.MissedPolicy]("missed.policy", q.GetPolicy(), missedWords); err != nil {
 		return err
 	}
-	change.EndAt, err = optionalInstant("end_at", q.GetEndAt())
+	to.Grace, err = optionalDuration("missed.grace", q.GetGrace(), 0, forever)
 	return err
-}
-
-// optionalInstant is nil for one that was left out. The zero time would mean the same
-// further in, so that it is refused: whoever sends it wants something else.
-func optionalInstant(field string, at *timestamppb.Timestamp) (*time.Time, error) {
-	if at == nil {
-		return nil, nil
-	}
-	t := at.AsTime()
-	if t.IsZero() {
-		return nil, queue.Invalid(field, "is the first instant of the year 1, which stands for none; leave it out, or give another")
-	}
-	return &t, nil
-}
-
-func missedChange(q *v1.Missed) (*schedules.Missed, error) {
-	if q == nil {
-		return nil, nil
-	}
-	missed := &schedules.Missed{Max: int(q.GetMax())}
-	policy, err := choice[schedules.MissedPolicy]("missed.policy", q.GetPolicy(), missedWords)
-	if err != nil {
-		return nil, err
-	}
-	if policy != nil {
-		missed.Policy = *policy
-	}
-	if text := q.GetGrace(); text != "" {
-		missed.Grace, err = parseDuration("missed.grace", text, 0, forever)
-	}
-	return missed, err
 }
 
 // scheduleItem reads what a schedule produces. When, and under which key, is its own to say.
@@ -146,11 +133,10 @@ func previewParams(q *v1.PreviewRequest) (schedules.PreviewParams, error) {
 	if err := clockChange(q, &params.Change); err != nil {
 		return params, err
 	}
-	from, err := optionalInstant("from", q.GetFrom())
-	if from != nil {
+	if from := optionalInstant(q.GetFrom()); from != nil {
 		params.From = *from
 	}
-	return params, err
+	return params, nil
 }
 
 // inlineField is the first field of a preview that says what a kept schedule has itself,

@@ -30,7 +30,7 @@ func schedule(s *schedules.Schedule) *v1.Schedule {
 		StartAt: stamp(s.StartAt), EndAt: stamp(s.EndAt), Paused: s.Paused, Labels: s.Labels,
 
 		NextAt: stamp(s.FiresAt()), LastAt: stamp(s.LastAt), LastFiredAt: stamp(s.LastFiredAt),
-		MissedCount: count(int(s.MissedCount)), SkippedCount: count(int(s.SkippedCount)),
+		LastError: s.LastError, MissedCount: count(int(s.MissedCount)), SkippedCount: count(int(s.SkippedCount)),
 		CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt), Revision: formatRevision(s.Revision),
 	}
 	if !s.LastItem.IsZero() {

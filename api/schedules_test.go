@@ -34,7 +34,7 @@ func TestSchedules_CreateHandsOnWhatWasGiven(t *testing.T) {
 				MaxAttempts: 3, ExpireTTL: time.Hour,
 			},
 			Forward: new(cron.SkipForward), Back: new(cron.Both),
-			Missed:  &schedules.Missed{Policy: schedules.MissAll, Max: 5, Grace: time.Hour},
+			Missed:  schedules.MissedChange{Policy: new(schedules.MissAll), Max: new(5), Grace: new(time.Hour)},
 			Overlap: new(schedules.OverlapQueueOne), Jitter: new(30 * time.Second),
 			StartAt: new(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), EndAt: new(time.Date(2030, 12, 31, 23, 0, 0, 0, time.UTC)),
 			Labels: map[string]string{"team": "ops"},
@@ -48,22 +48,25 @@ func TestSchedules_CreateHandsOnWhatWasGiven(t *testing.T) {
 func TestSchedules_UpdateTakesOnlyWhatIsSet(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]schedules.Change{
-		`"cron":"@daily"`:                 {Cron: new("@daily")},
-		`"zone":"Asia/Tokyo"`:             {Zone: new("Asia/Tokyo")},
-		`"queue_name":"other"`:            {Queue: new("other")},
-		`"clocks_forward":"run_after"`:    {Forward: new(cron.RunAfter)},
-		`"clocks_back":"first"`:           {Back: new(cron.First)},
-		`"clocks_back":"second"`:          {Back: new(cron.Second)},
-		`"overlap":"allow"`:               {Overlap: new(schedules.OverlapAllow)},
-		`"overlap":"skip"`:                {Overlap: new(schedules.OverlapSkip)},
-		`"jitter":"0s"`:                   {Jitter: new(time.Duration(0))},
-		`"labels":{}`:                     {Labels: map[string]string{}},
-		`"missed":{}`:                     {Missed: new(schedules.Missed)},
-		`"missed":{"policy":"latest"}`:    {Missed: new(schedules.Missed)},
-		`"missed":{"policy":"skip"}`:      {Missed: &schedules.Missed{Policy: schedules.MissSkip}},
-		`"item":{}`:                       {Item: &queue.ProduceItem{Content: queue.Content{Payload: []byte{}}}},
-		`"item":{"bytes":"/w=="}`:         {Item: &queue.ProduceItem{Content: queue.Content{Payload: []byte{0xff}}}},
-		`"end_at":"2030-01-01T00:00:00Z"`: {EndAt: new(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))},
+		`"cron":"@daily"`:                   {Cron: new("@daily")},
+		`"zone":"Asia/Tokyo"`:               {Zone: new("Asia/Tokyo")},
+		`"queue_name":"other"`:              {Queue: new("other")},
+		`"clocks_forward":"run_after"`:      {Forward: new(cron.RunAfter)},
+		`"clocks_back":"first"`:             {Back: new(cron.First)},
+		`"clocks_back":"second"`:            {Back: new(cron.Second)},
+		`"overlap":"allow"`:                 {Overlap: new(schedules.OverlapAllow)},
+		`"overlap":"skip"`:                  {Overlap: new(schedules.OverlapSkip)},
+		`"jitter":"0s"`:                     {Jitter: new(time.Duration(0))},
+		`"labels":{}`:                       {Labels: map[string]string{}},
+		`"missed":{}`:                       {},
+		`"missed":{"policy":"latest"}`:      {Missed: schedules.MissedChange{Policy: new(schedules.MissLatest)}},
+		`"missed":{"policy":"skip"}`:        {Missed: schedules.MissedChange{Policy: new(schedules.MissSkip)}},
+		`"missed":{"max":3}`:                {Missed: schedules.MissedChange{Max: new(3)}},
+		`"missed":{"grace":"0s"}`:           {Missed: schedules.MissedChange{Grace: new(time.Duration)}},
+		`"start_at":"0001-01-01T00:00:00Z"`: {StartAt: new(time.Time)},
+		`"item":{}`:                         {Item: &queue.ProduceItem{Content: queue.Content{Payload: []byte{}}}},
+		`"item":{"bytes":"/w=="}`:           {Item: &queue.ProduceItem{Content: queue.Content{Payload: []byte{0xff}}}},
+		`"end_at":"2030-01-01T00:00:00Z"`:   {EndAt: new(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))},
 		`"clocks_forward":"","clocks_back":"","overlap":"","jitter":"","cron":"","zone":"","next_at":"2030-01-01T00:00:00Z","missed_count":3`: {},
 	} {
 		t.Run(body, func(t *testing.T) {
@@ -149,7 +152,7 @@ func TestSchedules_WhatInfoAnswersCanBeSentBack(t *testing.T) {
 		}
 		want := schedules.UpdateParams{Namespace: queue.DefaultNamespace, Name: "nightly", Revision: 9, Change: schedules.Change{
 			Cron: &kept.Cron, Zone: &kept.Zone, Queue: &kept.Queue, Item: &kept.Item, Forward: &kept.Forward, Back: &kept.Back,
-			Missed: &kept.Missed, Overlap: &kept.Overlap, Jitter: &kept.Jitter, StartAt: &kept.StartAt, EndAt: &kept.EndAt, Labels: kept.Labels,
+			Missed: schedules.MissedChange{Policy: &kept.Missed.Policy, Max: &kept.Missed.Max, Grace: &kept.Missed.Grace}, Overlap: &kept.Overlap, Jitter: &kept.Jitter, StartAt: &kept.StartAt, EndAt: &kept.EndAt, Labels: kept.Labels,
 		}}
 		if !reflect.DeepEqual(e.scheds.updated, want) {
 			t.Errorf("got  %+v\nwant %+v", e.scheds.updated, want)
@@ -171,8 +174,6 @@ func TestSchedules_NameTheFieldThatIsWrong(t *testing.T) {
 		`"missed":{"max":"5"}`:                         {"missed.max", "wants a whole number"},
 		`"missed":{"maximum":5}`:                       {"missed.maximum", "not a field"},
 		`"jitter":"soon"`:                              {"jitter", "not a duration"},
-		`"start_at":"0001-01-01T00:00:00Z"`:            {"start_at", "year 1"},
-		`"end_at":"0001-01-01T00:00:00Z"`:              {"end_at", "year 1"},
 		`"end_at":"tomorrow"`:                          {"end_at", "RFC 3339"},
 		`"item":{"enqueue_at":"2030-01-01T00:00:00Z"}`: {"item.enqueue_at", "when the schedule fires"},
 		`"item":{"delay":"1s"}`:                        {"item.delay", "when the schedule fires"},
@@ -207,8 +208,15 @@ func TestSchedules_SwitchesTriggerAndDeletion(t *testing.T) {
 	e.call("schedules.pause", `{"name":"s"}`).is(true, "paused")
 	e.call("schedules.resume", `{"name":"s"}`).is(false, "paused")
 	e.call("schedules.trigger", `{"name":"s","request_timeout":"5s"}`).is(triggeredID.String(), "item_id")
-	if e.scheds.triggered != "s" {
-		t.Errorf("triggered %q", e.scheds.triggered)
+	if got := e.scheds.triggered; got.Name != "s" || got.Namespace != queue.DefaultNamespace || got.Key != "" {
+		t.Errorf("triggered %+v", got)
+	}
+	for i, duplicate := range []bool{false, true} {
+		a := e.do(request("/v1/schedules.trigger", strings.NewReader(`{"name":"s"}`), "Idempotency-Key", "first"))
+		a.is(triggeredID.String(), "item_id")
+		if got := a.get("duplicate"); got != duplicate || e.scheds.triggered.Key != "first" {
+			t.Errorf("call %d with key %q: duplicate is %v", i, e.scheds.triggered.Key, got)
+		}
 	}
 	e.call("schedules.trigger", `{"name":"none"}`).want(404, "not_found")
 	e.call("schedules.trigger", `{"name":"s","request_timeout":"1"}`).invalid("request_timeout", "not a duration")
@@ -303,7 +311,6 @@ func TestSchedules_PreviewByNameOrInline(t *testing.T) {
 		`"clocks_back":"both"`:              {"clocks_back", "without name"},
 		`"start_at":"2030-01-01T00:00:00Z"`: {"start_at", "without name"},
 		`"end_at":"2030-01-01T00:00:00Z"`:   {"end_at", "without name"},
-		`"from":"0001-01-01T00:00:00Z"`:     {"from", "year 1"},
 	} {
 		e.call("schedules.preview", `{"name":"s",`+body+`}`).invalid(want[0], want[1])
 	}
@@ -346,7 +353,7 @@ func TestA11_AScheduleKeepsWhatItsMasksStandFor(t *testing.T) {
 	e := setup(t)
 	e.scheds.kept["nightly"] = nightly()
 	// One by one, in another spelling, and beside a new value.
-	if a := e.call("schedules.update", `{"name":"nightly","item":{"headers":{"X-Key":"[redacted]","X-New":"1"}}}`); a.status != 200 {
+	if a := e.call("schedules.update", `{"name":"nightly","item":{"headers":{"X-Key":"[redacted]","X-New":"1"},"target":{"url":"https://example.com/other"}}}`); a.status != 200 {
 		t.Fatalf("got %s", a.raw)
 	}
 	got := e.scheds.updated
@@ -355,8 +362,11 @@ func TestA11_AScheduleKeepsWhatItsMasksStandFor(t *testing.T) {
 	}
 	e.scheds.updated = schedules.UpdateParams{}
 	for item, want := range map[string][2]string{
-		`{"headers":{"X-Other":"[redacted]"}}`:                       {"item.headers", "X-Other"},
-		`{"target":{"url":"https://evil.example/h?key=[redacted]"}}`: {"item.target.url", "not the URL that is kept"},
+		`{"headers":{"X-Other":"[redacted]"},"target":{"url":"https://example.com/"}}`: {"item.headers", "[redacted]"},
+		`{"headers":{"X-Key":"[redacted]"},"target":{"url":"https://evil.example/"}}`:  {"item.headers", "another host"},
+		`{"headers":{"X-Key":"[redacted]"},"target":{"url":"http://example.com/"}}`:    {"item.headers", "another host"},
+		`{"headers":{"X-Key":"[redacted]"}}`:                                           {"item.headers", "another host"},
+		`{"target":{"url":"https://evil.example/h?key=[redacted]"}}`:                   {"item.target.url", "not the URL that is kept"},
 	} {
 		e.call("schedules.update", `{"name":"nightly","item":`+item+`}`).invalid(want[0], want[1])
 		e.call("schedules.create", `{"name":"b","item":`+item+`}`).invalid(want[0], "[redacted]")

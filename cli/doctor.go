@@ -118,7 +118,14 @@ func (f *doctorCommand) examine(ctx context.Context, tell func(...finding) error
 	if err != nil {
 		return err
 	}
-	return tell(judgeSubscriptions(subs, queues, time.Now())...)
+	if err := tell(judgeSubscriptions(subs, queues, time.Now())...); err != nil {
+		return err
+	}
+	found, err = judgeSchedules(ctx, cl, h.now(time.Now()))
+	if err != nil {
+		return err
+	}
+	return tell(found...)
 }
 
 // judgeKey takes the error of the first call that wants a key.

@@ -7,8 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/posthaste-io/posthaste/api"
 	"github.com/posthaste-io/posthaste/api/client"
+	v1 "github.com/posthaste-io/posthaste/api/v1"
 	"github.com/posthaste-io/posthaste/apikeys"
 	"github.com/posthaste-io/posthaste/test/inproc"
 )
@@ -66,6 +70,48 @@ func TestDoctor_TellsWhatWaitsIsBuriedOrPaused(t *testing.T) {
 	}
 	if r := s.run("", "doctor", "--json"); strings.Contains(found(t, r)["queue"], "idle") {
 		t.Error("an item that came just now is told of as old")
+	}
+}
+
+func TestDoctor_TellsOfSchedulesThatDoNotProduce(t *testing.T) {
+	s := newShell(t, inproc.Options{})
+	s.ok("queues", "create", "reports")
+	s.ok("schedules", "create", "tick", "reports", "@every 1s")
+	s.ok("schedules", "create", "nightly", "reports", "@daily")
+	if got := found(t, s.run("", "doctor", "--json")); got["schedules"] != "ok: 2 schedules: all fire\n" {
+		t.Errorf("got %v", got)
+	}
+	s.ok("queues", "delete", "reports", "--force", "--yes")
+	for deadline := time.Now().Add(10 * time.Second); s.object("schedules", "info", "tick")["last_error"] == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a schedule without its queue has no last_error")
+		}
+	}
+	got := found(t, s.run("", "doctor", "--json"))
+	if !strings.HasPrefix(got["schedule"], "warn: tick could not produce: ") || !strings.Contains(got["schedule"], "reports") || strings.Contains(got["schedule"], "nightly") {
+		t.Errorf("got %v", got)
+	}
+}
+
+// One that is due and stays so.
+func TestDoctor_TellsOfSchedulesThatDoNotFire(t *testing.T) {
+	s := newShell(t, inproc.Options{Front: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/schedules.list" {
+				w.Header().Set("Content-Type", "application/protobuf")
+				body, err := proto.Marshal(&v1.SchedulesListReply{Items: []*v1.Schedule{{Name: "stuck", NextAt: timestamppb.New(time.Now().Add(-5 * time.Minute))}}})
+				if err != nil {
+					t.Error(err)
+				}
+				w.Write(body)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	r := s.run("", "doctor", "--json")
+	if got := found(t, r); !strings.HasPrefix(got["schedule"], "bad: stuck has been due for 5m") || r.status != exitFailed {
+		t.Errorf("got %v, status %d", got, r.status)
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/posthaste-io/posthaste/api/client"
@@ -14,9 +15,34 @@ type scheduleFlags struct {
 	clocksFlags
 	Overlap string            `enum:",allow,skip,queue_one" default:"" placeholder:"POLICY" help:"While the item of the fire before is not done: allow one more, skip, or queue_one, which lets one wait while another is worked on. Default allow."`
 	Jitter  *time.Duration    `placeholder:"DURATION" help:"Move all fires by the same time of up to so much, 24h at most, another one for each schedule; 0s moves none. Default 0s."`
-	StartAt time.Time         `placeholder:"TIME" help:"No fires before this instant, such as 2030-01-31T08:00:00Z."`
-	EndAt   time.Time         `placeholder:"TIME" help:"No fires from this instant on."`
-	Label   map[string]string `sep:"none" mapsep:"none" placeholder:"NAME=VALUE" help:"A note of yours. May be repeated; an update replaces all of them."`
+	StartAt *instantFlag      `placeholder:"TIME" help:"No fires before this instant, such as 2030-01-31T08:00:00Z; none takes it away."`
+	EndAt   *instantFlag      `placeholder:"TIME" help:"No fires from this instant on; none takes it away."`
+	Label   map[string]string `sep:"none" mapsep:"none" placeholder:"NAME=VALUE" help:"A note of yours. May be repeated; an update replaces all of them, and NAME= takes one away."`
+}
+
+// instantFlag is an instant, or none.
+type instantFlag time.Time
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (f *instantFlag) UnmarshalText(text []byte) error {
+	if string(text) == "none" {
+		*f = instantFlag{}
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, string(text))
+	if err != nil {
+		return fmt.Errorf("want an instant such as 2030-01-31T08:00:00Z, or none; got %q", text)
+	}
+	*f = instantFlag(at)
+	return nil
+}
+
+// time is the zero time for none and for a flag that was not given.
+func (f *instantFlag) time() time.Time {
+	if f == nil {
+		return time.Time{}
+	}
+	return time.Time(*f)
 }
 
 // clocksFlags are what happens where clocks change.
@@ -56,20 +82,15 @@ func (f *scheduleFlags) check() error {
 // set sets what is no part of something else.
 func (f *scheduleFlags) set(s *client.Schedule) {
 	s.ClocksForward, s.ClocksBack, s.Overlap, s.Labels = f.ClocksForward, f.ClocksBack, f.Overlap, f.Label
-	s.StartAt, s.EndAt = f.StartAt, f.EndAt
+	s.StartAt, s.EndAt = f.StartAt.time(), f.EndAt.time()
 	if f.Jitter != nil {
 		s.Jitter = *f.Jitter
 	}
 }
 
-func (f *missedFlags) givesMissed() bool {
-	return f.Missed != "" || f.MissedMax != 0 || f.MissedGrace != nil
-}
-
-// changeMissed sets what was given.
-func (f *missedFlags) changeMissed(m *client.Missed) {
-	give(&m.Policy, f.Missed)
-	give(&m.Max, f.MissedMax)
+// setMissed sets what was given.
+func (f *missedFlags) setMissed(m *client.Missed) {
+	m.Policy, m.Max = f.Missed, f.MissedMax
 	if f.MissedGrace != nil {
 		m.Grace = *f.MissedGrace
 	}

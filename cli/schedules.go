@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -107,7 +106,7 @@ func (f *schedulesCreateCommand) run(ctx context.Context, c *console) error {
 	f.set(&s)
 	f.changeItem(&s.Item)
 	s.Item.Payload, s.Item.Encoding = payload, cmp.Or(f.Encoding, encodingOf(payload))
-	f.changeMissed(&s.Missed)
+	f.setMissed(&s.Missed)
 	return f.schedule(ctx, c, func(ctx context.Context, cl *client.Client) (client.Schedule, error) {
 		return cl.CreateSchedule(ctx, s)
 	})
@@ -120,7 +119,7 @@ type schedulesUpdateCommand struct {
 	Zone     string  `placeholder:"ZONE" help:"The time zone, by its name in the tz database."`
 	Payload  *string `placeholder:"TEXT" help:"The payload of each item."`
 	File     string  `short:"f" placeholder:"FILE" help:"Read the payload from this file; - is standard input."`
-	Revision string  `placeholder:"TEXT" help:"Refuse the change unless this is still the schedule's revision. Each fire makes a new one."`
+	Revision string  `placeholder:"TEXT" help:"Refuse the change unless this is still the schedule's revision."`
 
 	scheduleFlags
 	connection
@@ -132,8 +131,8 @@ func (f *schedulesUpdateCommand) run(ctx context.Context, c *console) error {
 		return err
 	}
 	u := f.update()
-	compound := f.givesPayload() || f.givesItem() || f.givesMissed()
-	if reflect.DeepEqual(u, client.ScheduleUpdate{}) && !compound {
+	item := f.givesPayload() || f.givesItem()
+	if reflect.DeepEqual(u, client.ScheduleUpdate{}) && !item {
 		return usagef("nothing to change was given")
 	}
 	u.Revision = f.Revision
@@ -142,8 +141,8 @@ func (f *schedulesUpdateCommand) run(ctx context.Context, c *console) error {
 		return err
 	}
 	return f.schedule(ctx, c, func(ctx context.Context, cl *client.Client) (client.Schedule, error) {
-		if compound {
-			return f.compound(ctx, cl, u, payload)
+		if item {
+			return f.changeItem(ctx, cl, u, payload)
 		}
 		return cl.UpdateSchedule(ctx, f.Schedule, u)
 	})
@@ -157,38 +156,23 @@ func (f *schedulesUpdateCommand) update() client.ScheduleUpdate {
 	f.set(&s)
 	return client.ScheduleUpdate{
 		Cron: f.Cron, Zone: f.Zone, Queue: f.Queue, ClocksForward: s.ClocksForward, ClocksBack: s.ClocksBack,
-		Overlap: s.Overlap, Jitter: f.Jitter, StartAt: s.StartAt, EndAt: s.EndAt, Labels: s.Labels,
+		Overlap: s.Overlap, Jitter: f.Jitter, StartAt: (*time.Time)(f.StartAt), EndAt: (*time.Time)(f.EndAt), Labels: s.Labels,
+		Missed: client.MissedUpdate{Policy: f.Missed, Max: f.MissedMax, Grace: f.MissedGrace},
 	}
 }
 
-// updateRounds is how often an update is tried that a fire came in between: each makes a
-// new revision.
-const updateRounds = 5
-
-// compound updates what is replaced whole as well: what is there, with what was given in
-// its place.
-func (f *schedulesUpdateCommand) compound(ctx context.Context, cl *client.Client, u client.ScheduleUpdate, payload []byte) (client.Schedule, error) {
-	for round := 1; ; round++ {
-		s, err := cl.GetSchedule(ctx, f.Schedule)
-		if err != nil {
-			return client.Schedule{}, err
-		}
-		u.Revision = cmp.Or(f.Revision, s.Revision) // so that it is what was there
-		if f.givesMissed() {
-			u.Missed = &s.Missed
-			f.changeMissed(u.Missed)
-		}
-		if f.givesPayload() || f.givesItem() {
-			u.Item = &s.Item
-			f.changePayload(u.Item, payload)
-			f.changeItem(u.Item)
-		}
-		s, err = cl.UpdateSchedule(ctx, f.Schedule, u)
-		if e, ok := errors.AsType[*client.Error](err); ok && e.CodeText == client.CodeRevisionMismatch && f.Revision == "" && round < updateRounds {
-			continue
-		}
-		return s, err
+// changeItem updates the item as well, which is replaced whole: what is there, with what was
+// given in its place.
+func (f *schedulesUpdateCommand) changeItem(ctx context.Context, cl *client.Client, u client.ScheduleUpdate, payload []byte) (client.Schedule, error) {
+	s, err := cl.GetSchedule(ctx, f.Schedule)
+	if err != nil {
+		return client.Schedule{}, err
 	}
+	u.Revision = cmp.Or(f.Revision, s.Revision) // so that it is what was there
+	u.Item = &s.Item
+	f.changePayload(u.Item, payload)
+	f.scheduleFlags.changeItem(u.Item)
+	return cl.UpdateSchedule(ctx, f.Schedule, u)
 }
 
 func (f *schedulesUpdateCommand) changePayload(it *client.Item, payload []byte) {

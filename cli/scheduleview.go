@@ -27,6 +27,7 @@ type scheduleView struct {
 	LastAt        time.Time         `json:"last_at,omitzero"`
 	LastFiredAt   time.Time         `json:"last_fired_at,omitzero"`
 	LastItemID    string            `json:"last_item_id,omitempty"`
+	LastError     string            `json:"last_error,omitempty"`
 	MissedCount   int               `json:"missed_count"`
 	SkippedCount  int               `json:"skipped_count"`
 	CreatedAt     time.Time         `json:"created_at,omitzero"`
@@ -69,7 +70,7 @@ func scheduleViewOf(s client.Schedule) scheduleView {
 		ClocksForward: s.ClocksForward, ClocksBack: s.ClocksBack, Missed: missedView{s.Missed.Policy, s.Missed.Max, span(s.Missed.Grace)},
 		Overlap: s.Overlap, Jitter: span(s.Jitter), StartAt: s.StartAt, EndAt: s.EndAt, Paused: s.Paused, Labels: s.Labels,
 		NextAt: s.NextAt, LastAt: s.LastAt, LastFiredAt: s.LastFiredAt, LastItemID: s.LastItemID,
-		MissedCount: s.MissedCount, SkippedCount: s.SkippedCount, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Revision: s.Revision,
+		LastError: s.LastError, MissedCount: s.MissedCount, SkippedCount: s.SkippedCount, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Revision: s.Revision,
 	}
 }
 
@@ -108,6 +109,7 @@ func scheduleRecord(s client.Schedule, now time.Time) *record {
 	r.set("last", lastText(s, now))
 	r.set("last item", s.LastItemID)
 	r.paint("missed", count(s.MissedCount), yellow)
+	r.paint("error", s.LastError, red)
 	r.paint("skipped", count(s.SkippedCount), yellow)
 	r.set("starts", when(s.StartAt, now))
 	r.set("ends", when(s.EndAt, now))

@@ -23,7 +23,10 @@ type ProduceItem struct {
 	Delay time.Duration
 	// IdempotencyKey is 1 to 255 visible ASCII characters, or empty.
 	IdempotencyKey string
-	MaxAttempts    int32
+	// Fingerprint, if set, is what two items with one key are compared by instead of their
+	// content: for content that tells the time.
+	Fingerprint string
+	MaxAttempts int32
 	// ExpireTTL overrides the queue's; 0 takes it.
 	ExpireTTL time.Duration
 }

@@ -168,16 +168,19 @@ func (b *Broker) purge(ctx context.Context, n Number) error {
 func (b *Broker) endNumbers(ctx context.Context) error {
 	const page = 100
 	for {
-		due, _, err := b.opts.Numbers.Due(ctx, page)
+		due, err := b.opts.Numbers.Due(ctx, page)
 		if err != nil {
 			return err
 		}
-		for i := range due {
-			if err := b.endNumber(ctx, &due[i]); err != nil {
+		for i := range due.Values {
+			if err := b.endNumber(ctx, &due.Values[i]); err != nil {
 				return err
 			}
 		}
-		if len(due) < page {
+		if len(due.Unreadable) > 0 {
+			return due.Unreadable[0].Err
+		}
+		if due.Len() < page {
 			return nil
 		}
 	}

@@ -30,7 +30,7 @@ type NumberDocs interface {
 	Get(ctx context.Context, ns Namespace, name string) (NumberEntry, uint64, error)
 	Put(ctx context.Context, ns Namespace, name string, e NumberEntry, revision uint64, wakeAt time.Time, items ...NewItem) (uint64, error)
 	Delete(ctx context.Context, ns Namespace, name string, revision uint64) error
-	Due(ctx context.Context, limit int) ([]Versioned[NumberEntry], time.Time, error)
+	Due(ctx context.Context, limit int) (Due[NumberEntry], error)
 }
 
 // NumberEntry is kept under a queue's number. It is written before the queue's

@@ -95,7 +95,6 @@ func (s *Scheduler) ask(ctx context.Context) error {
 		s.ready[q] = true
 	}
 	s.mu.Unlock()
-	s.knownOnce.Do(func() { close(s.known) })
 	if len(ready) > 0 {
 		s.o.Broker.Wake(ready...)
 	}
@@ -106,21 +105,13 @@ func (s *Scheduler) ask(ctx context.Context) error {
 	return nil
 }
 
-// leastWait is between two looks for schedules that are due: the store's clock may be a
-// little behind what we take it for.
+// leastWait is between two looks for schedules that are due: the store's clock need not run
+// as fast as ours.
 const leastWait = 5 * time.Millisecond
 
 // fire sleeps until the next schedule is due and has it fired. What other nodes made is
 // found by the look of each period, which costs the same however many there are.
-//
-// It begins when the store's time is known: by a clock of ours that is ahead, times would
-// be due that are not.
 func (s *Scheduler) fire(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-		return
-	case <-s.known:
-	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	trouble := s.trouble("schedules")
@@ -131,11 +122,11 @@ func (s *Scheduler) fire(ctx context.Context) {
 		case <-s.changed:
 		case <-timer.C:
 		}
-		next, err := s.schedules.Fire(ctx, s.Now())
+		next, now, err := s.schedules.Fire(ctx)
 		trouble(ctx, err)
 		wait := s.o.PollEvery
 		if err == nil && !next.IsZero() {
-			wait = min(wait, max(leastWait, next.Sub(s.Now())))
+			wait = min(wait, max(leastWait, next.Sub(now)))
 		}
 		timer.Reset(wait)
 	}

@@ -36,9 +36,9 @@ var _ Broker = (*queue.Broker)(nil)
 
 // Schedules fires what is due.
 type Schedules interface {
-	// Fire fires every schedule that is due and returns when the next one is, zero if none
-	// is. now is the store's time, as near as is known.
-	Fire(ctx context.Context, now time.Time) (next time.Time, err error)
+	// Fire fires every schedule that is due. It returns when the next one is, zero if none
+	// is, and the store's time as it was then.
+	Fire(ctx context.Context) (next, now time.Time, err error)
 }
 
 // Options are what a scheduler is made of. Broker must be set; a zero period is its default.
@@ -61,10 +61,6 @@ type Scheduler struct {
 	// changed holds one: a schedule may fire earlier than was known.
 	changed   chan struct{}
 	schedules Schedules
-
-	// known is closed when the store has told its time.
-	known     chan struct{}
-	knownOnce sync.Once
 
 	mu  sync.Mutex
 	due *dueTimes
@@ -89,8 +85,7 @@ func New(o Options) *Scheduler {
 	s := &Scheduler{
 		o: o, log: o.Logger,
 		kick: make(chan struct{}, 1), woke: make(chan struct{}, 1), changed: make(chan struct{}, 1),
-		known: make(chan struct{}),
-		due:   newDueTimes(), ready: map[queue.Number]bool{},
+		due: newDueTimes(), ready: map[queue.Number]bool{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

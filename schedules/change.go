@@ -15,13 +15,14 @@ import (
 // the rest takes its default, at an update it keeps its value.
 type Change struct {
 	Cron, Zone, Queue *string
-	// Item is replaced whole, and so are Missed and Labels.
-	Item           *queue.ProduceItem
-	Forward        *cron.Forward
-	Back           *cron.Back
-	Missed         *Missed
-	Overlap        *Overlap
-	Jitter         *time.Duration
+	// Item and Labels are replaced whole. A label with an empty value is none.
+	Item    *queue.ProduceItem
+	Forward *cron.Forward
+	Back    *cron.Back
+	Missed  MissedChange
+	Overlap *Overlap
+	Jitter  *time.Duration
+	// StartAt and EndAt are none if they are zero.
 	StartAt, EndAt *time.Time
 	Labels         map[string]string
 }
@@ -47,13 +48,16 @@ func (s *Service) apply(ctx context.Context, sched *Schedule, c *Change) error {
 	set(&sched.Item, c.Item)
 	set(&sched.Forward, c.Forward)
 	set(&sched.Back, c.Back)
-	set(&sched.Missed, c.Missed)
+	set(&sched.Missed.Policy, c.Missed.Policy)
+	set(&sched.Missed.Max, c.Missed.Max)
+	set(&sched.Missed.Grace, c.Missed.Grace)
 	set(&sched.Overlap, c.Overlap)
 	set(&sched.Jitter, c.Jitter)
 	set(&sched.StartAt, c.StartAt)
 	set(&sched.EndAt, c.EndAt)
 	if c.Labels != nil {
 		sched.Labels = maps.Clone(c.Labels)
+		maps.DeleteFunc(sched.Labels, func(_, value string) bool { return value == "" })
 	}
 	if sched.Missed.Max == 0 {
 		sched.Missed.Max = DefaultMissedMax

@@ -1,7 +1,10 @@
 package schedules_test
 
 import (
+	"errors"
+	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +17,7 @@ func TestService_UpdateKeepsWhatItDoesNotName(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
 		made := r.create("@every 90s", schedules.Change{
-			Zone: new("Europe/Berlin"), Missed: &schedules.Missed{Policy: schedules.MissAll, Max: 7, Grace: time.Hour},
+			Zone: new("Europe/Berlin"), Missed: missed(schedules.Missed{Policy: schedules.MissAll, Max: 7, Grace: time.Hour}),
 			Overlap: new(schedules.OverlapSkip), Jitter: new(time.Minute), Labels: map[string]string{"team": "north"},
 		})
 		pass(time.Minute)
@@ -96,7 +99,7 @@ func TestService_ChangesAndFiresDoNotLoseEachOther(t *testing.T) {
 		}()
 		fired := make(chan error, 1)
 		go func() {
-			_, err := r.Fire(t.Context(), time.Now())
+			_, _, err := r.Fire(t.Context())
 			fired <- err
 		}()
 		if err := r.store.AwaitCalls(t.Context(), storagetest.PutDocument, r.store.Calls(storagetest.PutDocument)+2); err != nil {
@@ -120,7 +123,7 @@ func TestService_ChangesAndFiresDoNotLoseEachOther(t *testing.T) {
 func TestService_PauseSurvivesAndIsNotMadeUpFor(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
-		r.create("*/10 * * * *", schedules.Change{Missed: &schedules.Missed{Policy: schedules.MissAll, Max: 100}})
+		r.create("*/10 * * * *", schedules.Change{Missed: missed(schedules.Missed{Policy: schedules.MissAll, Max: 100})})
 		r.serve(10 * time.Minute)
 		for range 2 { // the second changes nothing
 			sched, err := r.Pause(t.Context(), ns, "sched")
@@ -163,6 +166,8 @@ func TestService_CreatedPausedDoesNotFire(t *testing.T) {
 	})
 }
 
+var errRefused = errors.New("refused")
+
 func TestService_TriggerIsBesideTheTimes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
@@ -174,18 +179,36 @@ func TestService_TriggerIsBesideTheTimes(t *testing.T) {
 		}
 		pass(90 * time.Second)
 		for i := range 2 { // each is another item
-			id, err := r.Trigger(t.Context(), ns, "sched")
+			made, err := r.Trigger(t.Context(), schedules.TriggerParams{Namespace: ns, Name: "sched"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if items := r.items(); len(items) != i+1 || items[i].ID != id || items[i].Reference != "2000-01-01T00:01:30Z" {
-				t.Errorf("items %+v, want %v, for now", items, id)
+			if items := r.items(); len(items) != i+1 || items[i].ID != made.ID || items[i].Reference != "2000-01-01T00:01:30Z" {
+				t.Errorf("items %+v, want %v, for now", items, made.ID)
 			}
+		}
+		var first queue.Produced
+		for i := range 2 { // of one key there is one, though the item tells another time
+			pass(time.Second)
+			made, err := r.Trigger(t.Context(), schedules.TriggerParams{Namespace: ns, Name: "sched", Key: "once"})
+			if err != nil || len(r.items()) != 3 || made.Duplicate != (i == 1) || i == 1 && made.ID != first.ID {
+				t.Errorf("trigger %d with a key: %+v, %v", i, made, err)
+			}
+			first = made
+		}
+		refused := func(q string) error { return fmt.Errorf("%s: %w", q, errRefused) }
+		_, err = r.Trigger(t.Context(), schedules.TriggerParams{Namespace: ns, Name: "sched", Allow: refused})
+		if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "orders") {
+			t.Errorf("trigger without a right to its queue: %v", err)
+		}
+		_, err = r.Update(t.Context(), schedules.UpdateParams{Namespace: ns, Name: "sched", Allow: refused, Change: schedules.Change{Cron: new("@daily")}})
+		if !errors.Is(err, errRefused) || len(r.items()) != 3 {
+			t.Errorf("update without a right to its queue: %v, %d items", err, len(r.items()))
 		}
 		if got := r.sched(); got.Revision != before.Revision {
 			t.Error("a trigger changed the schedule")
 		}
-		_, err = r.Trigger(t.Context(), ns, "other")
+		_, err = r.Trigger(t.Context(), schedules.TriggerParams{Namespace: ns, Name: "other"})
 		r.wantError(err, queue.ErrNotFound)
 	})
 }

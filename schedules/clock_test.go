@@ -1,6 +1,7 @@
 package schedules_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -14,12 +15,12 @@ func TestC15_ANodeBehindFiresByTheStoresClock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.create("*/10 * * * *", schedules.Change{})
+		r.Service = r.skewedNode(-time.Hour)
 		for i := range 6 {
 			pass(10 * time.Minute)
 			for range 3 {
-				next, err := r.Fire(t.Context(), time.Now().Add(-time.Hour))
-				if err != nil || !next.After(time.Now()) {
-					t.Fatalf("next at %v, %v", next, err)
+				if next := r.fire(); !next.After(time.Now()) {
+					t.Fatalf("next at %v", next)
 				}
 			}
 			if n := len(r.items()); n != i+1 {
@@ -38,19 +39,20 @@ func TestC15_ANodeBehindFiresByTheStoresClock(t *testing.T) {
 func TestC15_ANodeAheadFiresNothingEarly(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
-		r.create("@hourly", schedules.Change{})
-		pass(time.Hour - time.Second)
-		if _, err := r.Fire(t.Context(), time.Now().Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-		r.wantTimes()
-		pass(time.Second)
-		for range 3 {
-			if _, err := r.Fire(t.Context(), time.Now().Add(30*time.Minute)); err != nil {
-				t.Fatal(err)
+		r.create("* * * * * *", schedules.Change{})
+		for _, ahead := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
+			r.Service = r.skewedNode(ahead)
+			pass(time.Second - time.Microsecond)
+			n := len(r.times())
+			r.fire()
+			if got := len(r.times()); got != n {
+				t.Errorf("ahead by %v: %d items before their time", ahead, got-n)
 			}
+			pass(time.Microsecond)
+			r.fire()
+			r.fire()
 		}
-		r.wantTimes(time.Hour)
+		r.wantTimes(time.Second, 2*time.Second, 3*time.Second)
 	})
 }
 
@@ -59,14 +61,13 @@ func TestC15_NodesWithOtherClocksFireOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.create("0 */3 * * *", schedules.Change{})
-		behind, ahead := r.otherNode(), r.otherNode()
+		nodes := []*schedules.Service{r.skewedNode(-time.Hour), r.skewedNode(time.Hour)}
 		for range 24 {
 			pass(time.Hour)
-			if _, err := ahead.Fire(t.Context(), time.Now().Add(time.Hour)); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := behind.Fire(t.Context(), time.Now().Add(-time.Hour)); err != nil {
-				t.Fatal(err)
+			for _, node := range nodes {
+				if _, _, err := node.Fire(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		var want []time.Duration
@@ -144,7 +145,7 @@ func TestService_FiresFromItsStartToItsEnd(t *testing.T) {
 				inBubble(t, func(t *testing.T, r *rig) {
 					start, end := newYear.Add(tt.start), newYear.Add(tt.end)
 					r.create(tt.expression, schedules.Change{
-						StartAt: &start, EndAt: &end, Missed: &schedules.Missed{Policy: schedules.MissAll, Max: 100},
+						StartAt: &start, EndAt: &end, Missed: missed(schedules.Missed{Policy: schedules.MissAll, Max: 100}),
 					})
 					if served {
 						r.serve(2 * time.Hour)
@@ -194,10 +195,16 @@ func TestService_AQueueThatIsGoneIsWaitedFor(t *testing.T) {
 		if r.sched().LastAt.Equal(newYear.Add(7*time.Minute)) || r.log.Len() == 0 {
 			t.Error("nobody is told that nothing was produced")
 		}
+		if text := r.sched().LastError; !strings.Contains(text, "orders") {
+			t.Errorf("the last error is %q, want one that names the queue", text)
+		}
 		r.orders = r.createQueue("orders")
 		r.serve(2 * time.Minute)
 		r.wantTimes(8*time.Minute, 9*time.Minute)
 		r.wantCounts(5, 0)
+		if text := r.sched().LastError; text != "" {
+			t.Errorf("mended, and the last error is still %q", text)
+		}
 	})
 }
 
@@ -215,27 +222,42 @@ func TestService_APausedQueueTakesItems(t *testing.T) {
 	})
 }
 
-// A store whose clock went far ahead has more due than a node knows of. What was missed is
-// made up for by the policy all the same, once the node knows; a few may come before.
+// What was missed is made up for by the policy, whatever a node takes the store's time for.
 func TestC10_BacklogOfANodeThatIsBehindIsNotMadeUpForOneByOne(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
-		r.create("* * * * *", schedules.Change{Missed: &schedules.Missed{Policy: schedules.MissSkip}})
-		behind := time.Now()
+		r.create("* * * * *", schedules.Change{Missed: missed(schedules.Missed{Policy: schedules.MissSkip})})
+		r.Service = r.skewedNode(-8 * time.Hour)
 		pass(8 * time.Hour)
-		for range 3 {
-			if _, err := r.Fire(t.Context(), behind); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if n := len(r.items()); n > 3 {
-			t.Errorf("%d items of three looks with a time that is 8 h old", n)
-		}
 		r.fire()
-		if n := len(r.items()); n > 4 {
-			t.Errorf("%d items, want one more at most once the time is known", n)
-		}
+		r.wantTimes(8 * time.Hour)
+		r.wantCounts(8*60-1, 0)
 	})
+}
+
+// A hiccup of less than a minute drops nothing of what fires each second; a longer outage is
+// one, and the policy says what becomes of it.
+func TestC10_AHiccupDropsNothing(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []schedules.MissedPolicy{schedules.MissLatest, schedules.MissSkip, schedules.MissAll} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			r.create("* * * * * *", schedules.Change{Missed: missed(schedules.Missed{Policy: policy, Max: 1})})
+			pass(3 * time.Second)
+			r.fire()
+			r.wantTimes(time.Second, 2*time.Second, 3*time.Second)
+			pass(schedules.OnTime)
+			r.fire()
+			if n := len(r.times()); n != 63 {
+				t.Errorf("policy %d: %d items, want one for each of 63 s", policy, n)
+			}
+			r.wantCounts(0, 0)
+			pass(schedules.OnTime + 2*time.Second)
+			r.fire()
+			if sched := r.sched(); sched.MissedCount == 0 || len(r.times()) == 63+62 {
+				t.Errorf("policy %d: an outage was made up for whole: %d items, %d missed", policy, len(r.times()), sched.MissedCount)
+			}
+		})
+	}
 }
 
 // What is past and fires later, by the jitter, outlives a pause and other changes.
@@ -272,9 +294,8 @@ func TestC08_ChangeRightAfterAFireFiresNothingTwice(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.create("* * * * *", schedules.Change{})
 		pass(time.Minute)
-		if _, err := r.Fire(t.Context(), time.Now().Add(time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		r.fire()
+		r.Service = r.skewedNode(-time.Second)
 		if sched := r.sched(); !sched.DecidedAt.Equal(sched.LastAt) {
 			t.Fatalf("decided up to %s, fired for %s", sched.DecidedAt, sched.LastAt)
 		}
@@ -290,7 +311,7 @@ func TestC10_WhatDoesNotFitIntoOneCallIsCutAndNotLost(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
 		item := queue.ProduceItem{Content: queue.Content{Payload: make([]byte, 200_000)}}
-		r.create("* * * * *", schedules.Change{Item: &item, Missed: &schedules.Missed{Policy: schedules.MissAll, Max: 100}})
+		r.create("* * * * *", schedules.Change{Item: &item, Missed: missed(schedules.Missed{Policy: schedules.MissAll, Max: 100})})
 		pass(100 * time.Minute)
 		r.fire()
 		n := len(r.items())

@@ -41,7 +41,7 @@ func TestI03_CreateNamesTheFieldAtFault(t *testing.T) {
 	item := func(it queue.ProduceItem) schedules.CreateParams { return change(schedules.Change{Item: &it}) }
 	many := map[string]string{}
 	for i := range 65 {
-		many[strings.Repeat("x", i+1)] = ""
+		many[strings.Repeat("x", i+1)] = "x"
 	}
 	unnamed := change(schedules.Change{})
 	unnamed.Name = ""
@@ -76,10 +76,10 @@ func TestI03_CreateNamesTheFieldAtFault(t *testing.T) {
 		{"an empty queue name", change(schedules.Change{Queue: new("")}), "queue_name"},
 		{"a negative jitter", change(schedules.Change{Jitter: new(-time.Second)}), "jitter"},
 		{"a jitter of over a day", change(schedules.Change{Jitter: new(24*time.Hour + 1)}), "jitter"},
-		{"too many to make up for", change(schedules.Change{Missed: &schedules.Missed{Max: 101}}), "missed.max"},
-		{"less than none to make up for", change(schedules.Change{Missed: &schedules.Missed{Max: -1}}), "missed.max"},
-		{"a negative grace", change(schedules.Change{Missed: &schedules.Missed{Grace: -1}}), "missed.grace"},
-		{"a grace of over a year", change(schedules.Change{Missed: &schedules.Missed{Grace: 367 * 24 * time.Hour}}), "missed.grace"},
+		{"too many to make up for", change(schedules.Change{Missed: missed(schedules.Missed{Max: 101})}), "missed.max"},
+		{"less than none to make up for", change(schedules.Change{Missed: missed(schedules.Missed{Max: -1})}), "missed.max"},
+		{"a negative grace", change(schedules.Change{Missed: missed(schedules.Missed{Grace: -1})}), "missed.grace"},
+		{"a grace of over a year", change(schedules.Change{Missed: missed(schedules.Missed{Grace: 367 * 24 * time.Hour})}), "missed.grace"},
 		{"an end at the start", change(schedules.Change{StartAt: &newYear, EndAt: &newYear}), "end_at"},
 		{"too many labels", change(schedules.Change{Labels: many}), "labels"},
 		{"a label without a name", change(schedules.Change{Labels: map[string]string{"": "x"}}), "labels"},
@@ -162,8 +162,9 @@ func TestService_PreviewTellsOfTheClocks(t *testing.T) {
 			}
 		}
 		p.Forward = new(cron.SkipForward)
-		if fires, err = r.Preview(t.Context(), p); err != nil || fires[0].At.Day() != 9 {
-			t.Errorf("got %v, %v, want to begin on the 9th", fires, err)
+		fires, err = r.Preview(t.Context(), p)
+		if err != nil || fires[0].At.Day() != 9 || fires[0].Note != "none on 2026-03-08, when clocks go forward over it" || fires[1].Note != "" {
+			t.Errorf("got %v, %v, want to begin on the 9th, and why", fires, err)
 		}
 		for _, count := range []int{0, schedules.MaxPreview + 1} {
 			p.Count = count

@@ -8,6 +8,15 @@
 // not be known, the repeat either finds the revision gone, or an idempotency key by the
 // schedule and the time.
 //
+// What is due, and by what time, the store says: a node's idea of the time decides nothing
+// but what comes next after a change of the settings.
+//
+// While a schedule is at most [OnTime] late nothing of it was missed, and all times since are
+// produced: a hiccup of the store drops no time of one that fires each second. Later than
+// that, what it says of missed times holds for all of them.
+//
+// Its revision is that of its settings, not the document's, which rises with each fire.
+//
 // A time is one of the expression's. A schedule fires then, moved by its jitter, which is a
 // hash of its id: the same each time, and another for each schedule.
 package schedules

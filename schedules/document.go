@@ -33,10 +33,13 @@ type Document struct {
 	LastAt       time.Time         `json:"last_at,omitzero"`
 	LastFiredAt  time.Time         `json:"last_fired_at,omitzero"`
 	LastItem     string            `json:"last_item,omitempty"`
+	LastError    string            `json:"last_error,omitempty"`
 	MissedCount  int64             `json:"missed_count,omitempty"`
 	SkippedCount int64             `json:"skipped_count,omitempty"`
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"`
+	// Settings is the revision of the settings, from 1 on.
+	Settings uint64 `json:"settings,omitempty"`
 }
 
 // MissedDocument is a [Missed] as it is stored.
@@ -77,6 +80,7 @@ func toDocument(s *Schedule) Document {
 		StartAt: s.StartAt, EndAt: s.EndAt, Paused: s.Paused, Labels: s.Labels,
 		NominalAt: s.NominalAt, DecidedAt: s.DecidedAt, LastAt: s.LastAt, LastFiredAt: s.LastFiredAt,
 		MissedCount: s.MissedCount, SkippedCount: s.SkippedCount, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		LastError: s.LastError, Settings: s.Revision,
 	}
 	if t := s.Item.Target; t != nil {
 		d.Item.Target = (*TargetDocument)(t)
@@ -101,7 +105,7 @@ func fromDocument(d *Document, revision uint64) (Schedule, error) {
 		StartAt: d.StartAt, EndAt: d.EndAt, Paused: d.Paused, Labels: d.Labels,
 		NominalAt: d.NominalAt, DecidedAt: d.DecidedAt, LastAt: d.LastAt, LastFiredAt: d.LastFiredAt,
 		MissedCount: d.MissedCount, SkippedCount: d.SkippedCount, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
-		Revision: revision,
+		LastError: d.LastError, Revision: max(d.Settings, 1), stored: revision,
 	}
 	if d.LastItem != "" {
 		id, err := queue.ParseID(d.LastItem)

@@ -19,87 +19,93 @@ import (
 )
 
 const (
-	// firePage is how many schedules are read at a time, fireWorkers how many fire at a
-	// time: each waits for its own commit.
-	firePage, fireWorkers = 500, 16
+	// firePage is how many schedules are read at a time, of up to [storage.MaxValue] bytes
+	// each; fireWorkers how many fire at a time: each waits for its own commit.
+	firePage, fireWorkers = 100, 16
 	// maxCounted bounds how many missed times are counted one by one.
 	maxCounted = 10_000
+	// later is when a schedule is looked at again that cannot be fired.
+	later = time.Minute
 )
 
-// Fire fires every schedule that is due and returns when the next one is, zero if none is.
-// now is the store's time, as near as is known.
+// Fire fires every schedule that is due. It returns when the next one is, zero if none is,
+// and the store's time as it was then.
 //
 // An error of one schedule keeps no other from firing; that one is tried again by the next
 // call.
-func (s *Service) Fire(ctx context.Context, now time.Time) (next time.Time, err error) {
-	began := time.Now()
-	behind := false
-	for !behind {
-		due, next, err := s.docs.Due(ctx, firePage)
-		if err != nil || len(due) == 0 {
-			return next, err
+func (s *Service) Fire(ctx context.Context) (next, now time.Time, err error) {
+	for {
+		due, err := s.docs.Due(ctx, firePage)
+		if err != nil || due.Len() == 0 {
+			return due.Next, due.Now, err
 		}
-		// Nodes that see the same ones begin at others.
-		rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+		// From here on the store's time is at least what it said, and what has passed since.
+		heard := time.Now()
+		clock := func() time.Time { return due.Now.Add(time.Since(heard)) }
 		// What has fired may be next before what was still to come, so that the store is
-		// asked again.
-		clock := func() time.Time { return now.Add(time.Since(began)) }
-		// The store says that more is due than our time does: it is far ahead of what we take
-		// it for, and to go on would make up for each time as if it were the newest.
-		for i := range due {
-			behind = behind || due[i].WakeAt.Sub(clock()) > farBehind
+		// asked again; also after errors, if others fired: they may stand before more.
+		fired, err := s.fireAll(ctx, &due, clock)
+		if err != nil && fired == 0 {
+			return due.Next, due.Now, err
 		}
-		if err := s.fireAll(ctx, due, clock); err != nil {
-			return next, err
+		if err != nil {
+			s.log.Error("schedules could not fire", "fired", fired, "error", err)
 		}
 	}
-	due, next, err := s.docs.Due(ctx, 1)
-	if len(due) > 0 {
-		next = due[0].WakeAt
-	}
-	return next, err
 }
 
-// farBehind is by how much the store's time may be ahead of what we take it for.
-const farBehind = time.Second
+// Overdue is for how long the schedule that waits longest has been due, 0 if none is.
+func (s *Service) Overdue(ctx context.Context) (time.Duration, error) {
+	due, err := s.docs.Due(ctx, 1)
+	switch {
+	case err != nil || due.Len() == 0:
+		return 0, err
+	case len(due.Unreadable) > 0:
+		return due.Now.Sub(due.Unreadable[0].WakeAt), nil
+	default:
+		return due.Now.Sub(due.Values[0].WakeAt), nil
+	}
+}
 
-func (s *Service) fireAll(ctx context.Context, due []queue.Versioned[Document], clock func() time.Time) error {
-	var mu sync.Mutex
+func (s *Service) fireAll(ctx context.Context, due *queue.Due[Document], clock func() time.Time) (fired int, err error) {
 	var errs []error
+	for i := range due.Unreadable {
+		bad := &due.Unreadable[i]
+		errs = append(errs, bad.Err, s.postpone(ctx, bad.Namespace, bad.Name, bad.Revision, due.Now))
+	}
+	// Nodes that see the same ones begin at others.
+	rand.Shuffle(len(due.Values), func(i, j int) { due.Values[i], due.Values[j] = due.Values[j], due.Values[i] })
+	var mu sync.Mutex
 	var wg sync.WaitGroup
 	work := make(chan *queue.Versioned[Document])
-	for range min(fireWorkers, len(due)) {
+	for range min(fireWorkers, len(due.Values)) {
 		wg.Go(func() {
 			for doc := range work {
-				if err := s.fire(ctx, doc, clock()); err != nil {
-					mu.Lock()
+				err := s.fire(ctx, doc, clock())
+				mu.Lock()
+				if err != nil {
 					errs = append(errs, fmt.Errorf("schedule %s: %w", doc.Name, err))
-					mu.Unlock()
+				} else {
+					fired++
 				}
+				mu.Unlock()
 			}
 		})
 	}
-	for i := range due {
-		work <- &due[i]
+	for i := range due.Values {
+		work <- &due.Values[i]
 	}
 	close(work)
 	wg.Wait()
-	return errors.Join(errs...)
+	return fired, errors.Join(errs...)
 }
 
 // fire produces what is due of a schedule, and moves it on. Of several nodes that do so one
 // writes; the others find another revision, and that is no error.
 func (s *Service) fire(ctx context.Context, doc *queue.Versioned[Document], now time.Time) error {
-	sched, err := fromDocument(&doc.Value, doc.Revision)
+	sched, spec, clock, err := readDue(doc)
 	if err != nil {
-		return err
-	}
-	if at := sched.FiresAt(); at.After(now) {
-		now = at // our clock is behind the store's, which says that it is due
-	}
-	spec, clock, err := sched.times()
-	if err != nil {
-		return errors.Join(err, s.postpone(ctx, doc, now))
+		return errors.Join(err, s.postpone(ctx, doc.Namespace, doc.Name, doc.Revision, now))
 	}
 	until := now.Add(-sched.shift())
 	newest := sched.newest(spec, clock, until)
@@ -109,9 +115,12 @@ func (s *Service) fire(ctx context.Context, doc *queue.Versioned[Document], now 
 	if err != nil {
 		return err
 	}
-	prepared, left, err := s.prepare(ctx, &sched, times, now)
+	prepared, left, refusal, err := s.prepare(ctx, &sched, times, now)
 	if err != nil {
 		return err
+	}
+	if len(times) > 0 {
+		sched.LastError = refusal
 	}
 	missed += len(times) - len(left)
 	times = left
@@ -130,12 +139,9 @@ func (s *Service) fire(ctx context.Context, doc *queue.Versioned[Document], now 
 	sched.MissedCount += int64(missed)
 	sched.SkippedCount += int64(skipped)
 	sched.DecidedAt, sched.NominalAt = newest, sched.next(spec, clock, newest)
-	_, err = s.docs.Put(ctx, sched.Namespace, sched.Name, toDocument(&sched), sched.Revision, sched.FiresAt(), items...)
-	if errors.Is(err, queue.ErrRevision) || errors.Is(err, queue.ErrNotFound) {
-		return nil // another node was quicker, or somebody changed or deleted it
-	}
+	_, err = s.docs.Put(ctx, sched.Namespace, sched.Name, toDocument(&sched), sched.stored, sched.FiresAt(), items...)
 	if err != nil {
-		return err
+		return ignoreOvertaken(err)
 	}
 	written = true
 	if s.o.Observe != nil {
@@ -147,13 +153,24 @@ func (s *Service) fire(ctx context.Context, doc *queue.Versioned[Document], now 
 	return nil
 }
 
-// later is when a schedule is looked at again that cannot be fired.
-const later = time.Minute
+func readDue(doc *queue.Versioned[Document]) (Schedule, cron.Spec, cron.Clock, error) {
+	sched, err := fromDocument(&doc.Value, doc.Revision)
+	if err != nil {
+		return sched, cron.Spec{}, cron.Clock{}, err
+	}
+	spec, clock, err := sched.times()
+	return sched, spec, clock, err
+}
 
 // postpone keeps a schedule that cannot be fired from standing before all others. Nothing of
 // it is changed.
-func (s *Service) postpone(ctx context.Context, doc *queue.Versioned[Document], now time.Time) error {
-	_, err := s.docs.Put(ctx, doc.Namespace, doc.Name, doc.Value, doc.Revision, now.Add(later))
+func (s *Service) postpone(ctx context.Context, ns queue.Namespace, name string, revision uint64, now time.Time) error {
+	return ignoreOvertaken(s.docs.Postpone(ctx, ns, name, revision, now.Add(later)))
+}
+
+// ignoreOvertaken is for what any node may do: another was quicker, or somebody changed or
+// deleted the schedule.
+func ignoreOvertaken(err error) error {
 	if errors.Is(err, queue.ErrRevision) || errors.Is(err, queue.ErrNotFound) {
 		return nil
 	}
@@ -192,7 +209,10 @@ func (s *Schedule) madeUp(spec cron.Spec, clock cron.Clock, newest, until time.T
 		return s.Missed.Policy == MissSkip && late > OnTime || s.Missed.Grace > 0 && late > max(s.Missed.Grace, OnTime)
 	}
 	most := 1
-	if s.Missed.Policy == MissAll {
+	switch {
+	case until.Sub(s.NominalAt) <= OnTime:
+		most = MaxMissed // nothing was missed: a hiccup drops no time of a schedule that fires each second
+	case s.Missed.Policy == MissAll:
 		most = s.Missed.Max
 	}
 	var times []time.Time
@@ -236,9 +256,11 @@ func (s *Service) withoutOverlap(ctx context.Context, sched *Schedule, times []t
 }
 
 // prepare makes the items for times, and says for which: of more than a call may have the
-// newest that fit, and none of what is not taken any more. A schedule whose queue is gone goes
-// on, so that it fires again once that is mended.
-func (s *Service) prepare(ctx context.Context, sched *Schedule, times []time.Time, now time.Time) (*queue.Prepared, []time.Time, error) {
+// newest that fit, and none of what is refused, with the reason. A schedule whose queue is
+// gone goes on, so that it fires again once that is mended.
+func (s *Service) prepare(ctx context.Context, sched *Schedule, times []time.Time, now time.Time) (
+	prepared *queue.Prepared, left []time.Time, refusal string, err error,
+) {
 	for len(times) > 0 {
 		items := make([]queue.ScheduledItem, len(times))
 		for i, at := range times {
@@ -248,7 +270,7 @@ func (s *Service) prepare(ctx context.Context, sched *Schedule, times []time.Tim
 		}
 		prepared, err := s.broker.Prepare(ctx, sched.Namespace, sched.Queue, items)
 		if err == nil {
-			return prepared, times, nil
+			return prepared, times, "", nil
 		}
 		_, invalid := errors.AsType[*queue.InvalidError](err)
 		_, large := errors.AsType[*queue.TooLargeError](err)
@@ -257,13 +279,18 @@ func (s *Service) prepare(ctx context.Context, sched *Schedule, times []time.Tim
 			times = times[(len(times)+1)/2:]
 			continue
 		case !invalid && !large && !errors.Is(err, queue.ErrNotFound) && !errors.Is(err, queue.ErrNotSupported):
-			return nil, nil, err
+			return nil, nil, "", err
 		}
 		s.log.Warn("schedule could not produce", "schedule", sched.Name, "queue", sched.Queue, "times", len(times), "error", err)
-		break
+		return nil, nil, clip(atItem(err).Error()), nil
 	}
-	return nil, nil, nil
+	return nil, nil, "", nil
 }
+
+// maxError bounds what is kept of an error, in bytes.
+const maxError = 500
+
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxError)], "") }
 
 // shift is by how much all fires are moved.
 func (s *Schedule) shift() time.Duration {

@@ -1,8 +1,10 @@
 package schedules_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/schedules"
+	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/storagetest"
 )
 
@@ -73,7 +76,7 @@ func TestC08_OfTwoNodesOneFires(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, node := range nodes {
 				wg.Go(func() {
-					if _, err := node.Fire(t.Context(), time.Now()); err != nil {
+					if _, _, err := node.Fire(t.Context()); err != nil {
 						t.Errorf("fire: %v", err)
 					}
 				})
@@ -146,7 +149,7 @@ func TestC10_MissedFires(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, r *rig) {
-				r.create("* * * * *", schedules.Change{Missed: &tt.missed})
+				r.create("* * * * *", schedules.Change{Missed: missed(tt.missed)})
 				pass(101*time.Minute + tt.late) // nobody runs
 				r.fire()
 				r.wantTimes(tt.want...)
@@ -182,7 +185,7 @@ func TestC10_LateFiresAreLetGo(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, r *rig) {
-				r.create("@daily", schedules.Change{Missed: &tt.missed})
+				r.create("@daily", schedules.Change{Missed: missed(tt.missed)})
 				pass(24*time.Hour + tt.late)
 				r.fire()
 				if got := len(r.items()); got != tt.items {
@@ -206,7 +209,7 @@ func TestC10_AYearIsNoHurdle(t *testing.T) {
 			inBubble(t, func(t *testing.T, r *rig) {
 				for _, policy := range []schedules.MissedPolicy{schedules.MissLatest, schedules.MissSkip, schedules.MissAll} {
 					p := params(expression, schedules.Change{
-						Zone: new("America/New_York"), Missed: &schedules.Missed{Policy: policy, Max: schedules.MaxMissed},
+						Zone: new("America/New_York"), Missed: missed(schedules.Missed{Policy: policy, Max: schedules.MaxMissed}),
 					})
 					p.Name = fmt.Sprint("policy-", int(policy))
 					if _, err := r.Create(t.Context(), p); err != nil {
@@ -251,7 +254,7 @@ func TestC08_AFireOfUnknownOutcomeIsRepeated(t *testing.T) {
 				r.create("* * * * *", schedules.Change{})
 				pass(time.Minute)
 				tt.fail(r.store)
-				_, err := r.Fire(t.Context(), time.Now())
+				_, _, err := r.Fire(t.Context())
 				if !errors.Is(err, queue.ErrUnknownOutcome) && !errors.Is(err, queue.ErrUnavailable) {
 					t.Errorf("got %v, want what the store answered", err)
 				}
@@ -278,15 +281,72 @@ func TestService_AnErrorOfOneIsNoneOfOthers(t *testing.T) {
 		}
 		pass(time.Minute)
 		r.store.FailBefore(storagetest.PutDocument, 3, queue.ErrUnavailable)
-		if _, err := r.Fire(t.Context(), time.Now()); !errors.Is(err, queue.ErrUnavailable) {
-			t.Errorf("got %v, want the error of the one", err)
-		}
-		if n := len(r.items()); n != 9 {
-			t.Errorf("%d items, want those of nine", n)
-		}
 		r.fire()
 		if n := len(r.items()); n != 10 {
-			t.Errorf("%d items, want those of all", n)
+			t.Errorf("%d items, want those of nine, and of the one when it was tried again", n)
 		}
+		if !strings.Contains(r.log.String(), "fired=9") || !strings.Contains(r.log.String(), queue.ErrUnavailable.Error()) {
+			t.Errorf("logged %s, want the error of the one", r.log.String())
+		}
+	})
+}
+
+// What cannot be read stands before all others, by its time, and holds none of them up.
+func TestService_OneThatCannotBeReadIsPutOff(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		bad := storage.Document{DocumentKey: storage.DocumentKey{Kind: "schedule", Namespace: ns, Name: "bad"}, WakeAt: newYear, Value: []byte("\x01{")}
+		strange := storage.Document{DocumentKey: storage.DocumentKey{Kind: "schedule", Namespace: ns, Name: "strange"}, WakeAt: newYear, Value: []byte("\x01{\"zone\":\"Moon/Base\",\"cron\":\"* * * * *\"}")}
+		for _, doc := range []storage.Document{bad, strange} {
+			if _, err := r.store.Put(t.Context(), doc); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.create("* * * * *", schedules.Change{})
+		pass(time.Minute)
+		r.fire()
+		r.wantTimes(time.Minute)
+		for _, name := range []string{"schedule bad", "schedule strange"} {
+			if !strings.Contains(r.log.String(), name) {
+				t.Errorf("logged %s, want %s", r.log.String(), name)
+			}
+		}
+		for _, doc := range []storage.Document{bad, strange} {
+			got, err := r.store.Get(t.Context(), doc.DocumentKey)
+			if err != nil || !bytes.Equal(got.Value, doc.Value) || !got.WakeAt.Equal(time.Now().Add(time.Minute)) {
+				t.Errorf("%s is %q, woken at %v, %v; want it untouched, and looked at in a minute", doc.Name, got.Value, got.WakeAt, err)
+			}
+		}
+		if overdue, err := r.Overdue(t.Context()); err != nil || overdue != 0 {
+			t.Errorf("overdue by %v, %v", overdue, err)
+		}
+		pass(90 * time.Second)
+		if overdue, err := r.Overdue(t.Context()); err != nil || overdue != 30*time.Second {
+			t.Errorf("overdue by %v, %v; want 30 s", overdue, err)
+		}
+	})
+}
+
+// Fires of a schedule are no change of it: who has read it may change it.
+func TestService_AFireKeepsTheRevision(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		made := r.create("* * * * * *", schedules.Change{})
+		r.serve(time.Minute)
+		p := schedules.UpdateParams{Namespace: ns, Name: "sched", Revision: made.Revision, Change: schedules.Change{Jitter: new(time.Second)}}
+		changed, err := r.Update(t.Context(), p)
+		if err != nil || changed.Revision <= made.Revision {
+			t.Fatalf("got %+v, %v, want another revision", changed, err)
+		}
+		_, err = r.Update(t.Context(), p)
+		r.wantError(err, queue.ErrRevision)
+		if err := r.Delete(t.Context(), ns, "sched"); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Microsecond)
+		r.create("* * * * * *", schedules.Change{}) // which is another one, though it has the name
+		p.Revision = changed.Revision
+		_, err = r.Update(t.Context(), p)
+		r.wantError(err, queue.ErrRevision)
 	})
 }

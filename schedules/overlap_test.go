@@ -122,7 +122,7 @@ func TestService_OverlapMakesUpForOne(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.create("*/10 * * * *", schedules.Change{
-			Overlap: new(schedules.OverlapSkip), Missed: &schedules.Missed{Policy: schedules.MissAll, Max: 4},
+			Overlap: new(schedules.OverlapSkip), Missed: missed(schedules.Missed{Policy: schedules.MissAll, Max: 4}),
 		})
 		pass(100 * time.Minute)
 		r.fire()
@@ -140,7 +140,7 @@ func TestService_OverlapWaitsForTheStore(t *testing.T) {
 		r.settle(r.lease(), queue.Complete)
 		pass(10 * time.Minute)
 		r.store.FailBefore(storagetest.Find, 1, queue.ErrUnavailable)
-		if _, err := r.Fire(t.Context(), time.Now()); !errors.Is(err, queue.ErrUnavailable) {
+		if _, _, err := r.Fire(t.Context()); !errors.Is(err, queue.ErrUnavailable) {
 			t.Errorf("got %v, want the store's error", err)
 		}
 		r.fire()

@@ -66,9 +66,13 @@ func newBroker(store storage.Backend) *queue.Broker {
 }
 
 // otherNode returns a service over the same store that knows nothing but what is stored.
-func (r *rig) otherNode() *schedules.Service {
+func (r *rig) otherNode() *schedules.Service { return r.skewedNode(0) }
+
+// skewedNode is one whose clock is ahead of the store's.
+func (r *rig) skewedNode(ahead time.Duration) *schedules.Service {
 	return schedules.New(schedules.Options{
-		Docs: storage.NewCollection[schedules.Document](r.store, "schedule"), Broker: r.broker, Now: time.Now,
+		Docs: storage.NewCollection[schedules.Document](r.store, "schedule"), Broker: r.broker,
+		Now: func() time.Time { return time.Now().Add(ahead) },
 		Observe: func(f schedules.Fired) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -133,11 +137,23 @@ func (r *rig) sched() schedules.Schedule {
 // fire fires what is due now.
 func (r *rig) fire() (next time.Time) {
 	r.t.Helper()
-	next, err := r.Fire(r.t.Context(), time.Now())
+	next, now, err := r.Fire(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	if !now.Equal(time.Now()) {
+		r.t.Errorf("it is %v by the store, want %v", now, time.Now())
+	}
 	return next
+}
+
+// missed changes all of it.
+func missed(m schedules.Missed) schedules.MissedChange {
+	c := schedules.MissedChange{Policy: &m.Policy, Grace: &m.Grace}
+	if m.Max != 0 {
+		c.Max = &m.Max
+	}
+	return c
 }
 
 // serve fires whatever is due, when it is, for so long.

@@ -43,13 +43,20 @@ type Schedule struct {
 	LastAt      time.Time
 	LastFiredAt time.Time
 	LastItem    queue.ID
+	// LastError is why the last fire could not produce, empty if it could.
+	LastError string
 	// MissedCount and SkippedCount count times without an item.
 	MissedCount  int64
 	SkippedCount int64
 
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	Revision  uint64
+	// Revision rises with each change of the settings, and not with fires, so that a
+	// frequent schedule can be changed by who has read it.
+	Revision uint64
+
+	// stored is the document's revision, which rises with fires too.
+	stored uint64
 }
 
 // Missed says what becomes of times at which nobody fired.
@@ -59,6 +66,13 @@ type Missed struct {
 	Max int
 	// Grace is how late one may be, 0 for any.
 	Grace time.Duration
+}
+
+// MissedChange names what is changed of a [Missed].
+type MissedChange struct {
+	Policy *MissedPolicy
+	Max    *int
+	Grace  *time.Duration
 }
 
 // MissedPolicy is what is made up for.
@@ -74,7 +88,8 @@ const (
 	MissAll
 )
 
-// OnTime is how late a fire may be and not count as missed.
+// OnTime is how late a fire may be and not count as missed. Nothing is missed while the next
+// time is no later: all that came since are produced.
 const OnTime = time.Minute
 
 // Overlap is what happens while the item of the fire before is not done.

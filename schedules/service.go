@@ -24,9 +24,10 @@ type Collection interface {
 		wakeAt time.Time, items ...queue.NewItem) (uint64, error)
 	Delete(ctx context.Context, ns queue.Namespace, name string, revision uint64) error
 	List(ctx context.Context, ns queue.Namespace, after string, limit int) ([]queue.Versioned[Document], error)
-	// Due returns those whose time has come by the store's clock, earliest first, and the
-	// earliest time that is still to come.
-	Due(ctx context.Context, limit int) (due []queue.Versioned[Document], next time.Time, err error)
+	// Due returns those whose time has come by the store's clock.
+	Due(ctx context.Context, limit int) (queue.Due[Document], error)
+	// Postpone has Due return a value from another time on, and leaves it as it is.
+	Postpone(ctx context.Context, ns queue.Namespace, name string, revision uint64, wakeAt time.Time) error
 }
 
 // Broker is where items go.
@@ -43,8 +44,8 @@ var _ Broker = (*queue.Broker)(nil)
 type Options struct {
 	Docs   Collection
 	Broker Broker
-	// Now is the store's time, as near as is known: a schedule never fires before the
-	// store says that it is due.
+	// Now is the store's time, as near as is known, for what comes next after a change. What
+	// is due, the store says.
 	Now func() time.Time
 	// Changed, if not nil, is told that something may fire earlier than was known.
 	Changed func()
@@ -122,11 +123,9 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (Schedule, error) 
 	if sched.NominalAt.IsZero() {
 		return Schedule{}, queue.Invalid("end_at", "comes before the first time of the expression, so that it would never fire")
 	}
-	revision, err := s.put(ctx, &sched)
-	if err != nil {
+	if err := s.put(ctx, &sched); err != nil {
 		return Schedule{}, err
 	}
-	sched.Revision = revision
 	s.log.Info("schedule created", "schedule", sched.Name, "queue", sched.Queue, "cron", sched.Cron, "zone", sched.Zone)
 	return sched, nil
 }
@@ -157,12 +156,19 @@ func (s *Schedule) FiresAt() time.Time {
 	return s.NominalAt.Add(s.shift())
 }
 
-func (s *Service) put(ctx context.Context, sched *Schedule, items ...queue.NewItem) (uint64, error) {
-	revision, err := s.docs.Put(ctx, sched.Namespace, sched.Name, toDocument(sched), sched.Revision, sched.FiresAt(), items...)
-	if err == nil && s.o.Changed != nil {
+// put writes a change of the settings, and gives them their revision.
+func (s *Service) put(ctx context.Context, sched *Schedule) error {
+	// Above those that a schedule of this name had before, should it have been deleted.
+	sched.Revision = max(sched.Revision+1, uint64(max(s.now().UnixMicro(), 0)))
+	revision, err := s.docs.Put(ctx, sched.Namespace, sched.Name, toDocument(sched), sched.stored, sched.FiresAt())
+	if err != nil {
+		return err
+	}
+	sched.stored = revision
+	if s.o.Changed != nil {
 		s.o.Changed()
 	}
-	return revision, err
+	return nil
 }
 
 // Get returns a schedule, or [queue.ErrNotFound].
@@ -194,7 +200,10 @@ func (s *Service) List(ctx context.Context, ns queue.Namespace, after string, li
 type UpdateParams struct {
 	Namespace queue.Namespace
 	Name      string
-	// Revision, if not 0, must be the stored one.
+	// Allow, if not nil, is asked whether the caller may produce to the queue that the
+	// schedule has.
+	Allow func(queue string) error
+	// Revision, if not 0, must be the schedule's.
 	Revision uint64
 	Change
 }
@@ -205,6 +214,11 @@ type UpdateParams struct {
 // Errors are those of [Service.Create], and [queue.ErrRevision].
 func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) {
 	return s.mutate(ctx, p.Namespace, p.Name, p.Revision, func(sched *Schedule) (bool, error) {
+		if p.Allow != nil {
+			if err := p.Allow(sched.Queue); err != nil {
+				return false, err
+			}
+		}
 		before := sched.Clone()
 		if err := s.apply(ctx, sched, &p.Change); err != nil {
 			return false, err
@@ -274,12 +288,14 @@ func (s *Service) mutate(ctx context.Context, ns queue.Namespace, name string, i
 			return sched, err
 		}
 		sched.UpdatedAt = s.stamp()
-		revision, err := s.put(ctx, &sched)
+		err = s.put(ctx, &sched)
 		if errors.Is(err, queue.ErrRevision) {
 			continue
 		}
-		sched.Revision = revision
-		return sched, err
+		if err != nil {
+			return Schedule{}, err
+		}
+		return sched, nil
 	}
 	return Schedule{}, fmt.Errorf("schedule %s: %w", name, queue.ErrRevision)
 }
@@ -287,22 +303,42 @@ func (s *Service) mutate(ctx context.Context, ns queue.Namespace, name string, i
 // stamp is now as documents keep it.
 func (s *Service) stamp() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
 
+// TriggerParams names a schedule.
+type TriggerParams struct {
+	Namespace queue.Namespace
+	Name      string
+	// Key, if set, makes a repeat safe: it answers the item of the first call for as long as
+	// keys of produce are kept.
+	Key string
+	// Allow, if not nil, is asked whether the caller may produce to a queue.
+	Allow func(queue string) error
+}
+
 // Trigger produces the item of a schedule now, beside its times, whatever its state is.
 //
-// Errors: [queue.ErrNotFound]; those of [queue.Broker.Produce].
-func (s *Service) Trigger(ctx context.Context, ns queue.Namespace, name string) (queue.ID, error) {
-	sched, err := s.Get(ctx, ns, name)
+// Errors: [queue.ErrNotFound]; those of [queue.Broker.Produce] and of Allow.
+func (s *Service) Trigger(ctx context.Context, p TriggerParams) (queue.Produced, error) {
+	sched, err := s.Get(ctx, p.Namespace, p.Name)
 	if err != nil {
-		return queue.ID{}, err
+		return queue.Produced{}, err
+	}
+	if p.Allow != nil {
+		if err := p.Allow(sched.Queue); err != nil {
+			return queue.Produced{}, err
+		}
 	}
 	now := s.stamp()
+	item := sched.item(now, now)
+	if p.Key != "" {
+		item.Fingerprint = "trigger " + sched.ID // the content tells the time, so that it differs
+	}
 	produced, err := s.broker.Produce(ctx, queue.ProduceCall{
-		Namespace: ns, Queue: sched.Queue, Items: []queue.ProduceItem{sched.item(now, now)},
+		Namespace: p.Namespace, Queue: sched.Queue, Key: p.Key, Items: []queue.ProduceItem{item},
 	})
 	if err != nil {
-		return queue.ID{}, atItem(err)
+		return queue.Produced{}, atItem(err)
 	}
-	return produced[0].ID, nil
+	return produced[0], nil
 }
 
 // PreviewParams asks for fires: of the schedule of that name, or, without one, of what
@@ -315,6 +351,23 @@ type PreviewParams struct {
 	Count int
 	// From is after when, zero for now.
 	From time.Time
+}
+
+// noteSkipped tells with a fire that there is none in between, where clocks go forward.
+func noteSkipped(fire *cron.Fire, spec cron.Spec, clock cron.Clock, after time.Time) {
+	if clock.Forward != cron.SkipForward {
+		return
+	}
+	clock.Forward = cron.RunAfter
+	skipped, ok := spec.Next(after, clock)
+	if !ok || !skipped.At.Before(fire.At) {
+		return
+	}
+	note := "none on " + skipped.At.Format(time.DateOnly) + ", when clocks go forward over it"
+	if fire.Note != "" {
+		note += "; " + fire.Note
+	}
+	fire.Note = note
 }
 
 // MaxPreview bounds a preview.
@@ -360,6 +413,7 @@ func (s *Service) Preview(ctx context.Context, p PreviewParams) ([]cron.Fire, er
 			from = before
 		}
 		fire, _ := spec.Next(from, clock)
+		noteSkipped(&fire, spec, clock, from)
 		fires = append(fires, fire)
 		from = fire.At
 	}

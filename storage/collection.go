@@ -79,20 +79,51 @@ func (c *Collection[T]) List(ctx context.Context, ns queue.Namespace, after stri
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", c.kind, err)
 	}
-	return c.versioned(docs)
+	values := make([]queue.Versioned[T], 0, len(docs))
+	for i := range docs {
+		value, err := decode[T](docs[i].Value)
+		if err != nil {
+			return nil, c.wrap(docs[i].Name, err)
+		}
+		values = append(values, versioned(&docs[i], value))
+	}
+	return values, nil
 }
 
 // Due returns values of any namespace whose time has come by the store's clock,
-// earliest first, and the earliest time that is still to come (zero: none).
-func (c *Collection[T]) Due(ctx context.Context, limit int) (due []queue.Versioned[T], next time.Time, err error) {
-	docs, next, err := c.documents.Due(ctx, c.kind, limit)
+// earliest first. One that cannot be read is told as such, and hides no other.
+func (c *Collection[T]) Due(ctx context.Context, limit int) (queue.Due[T], error) {
+	found, err := c.documents.Due(ctx, c.kind, limit)
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("due %s: %w", c.kind, err)
+		return queue.Due[T]{}, fmt.Errorf("due %s: %w", c.kind, err)
 	}
-	if due, err = c.versioned(docs); err != nil {
-		return nil, time.Time{}, err
+	due := queue.Due[T]{Next: found.Next, Now: found.Now}
+	for i := range found.Documents {
+		doc := &found.Documents[i]
+		value, err := decode[T](doc.Value)
+		if err != nil {
+			due.Unreadable = append(due.Unreadable, queue.Unreadable{
+				Namespace: doc.Namespace, Name: doc.Name, Revision: doc.Revision, WakeAt: doc.WakeAt, Err: c.wrap(doc.Name, err),
+			})
+			continue
+		}
+		due.Values = append(due.Values, versioned(doc, value))
 	}
-	return due, next, nil
+	return due, nil
+}
+
+// Postpone makes Due return a value from another time on, if revision is the stored one. The
+// value stays as it is, also one that cannot be read.
+func (c *Collection[T]) Postpone(ctx context.Context, ns queue.Namespace, name string, revision uint64, wakeAt time.Time) error {
+	doc, err := c.documents.Get(ctx, c.key(ns, name))
+	if err != nil {
+		return c.wrap(name, err)
+	}
+	doc.Revision, doc.WakeAt = revision, wakeAt
+	if _, err := c.documents.Put(ctx, doc); err != nil {
+		return c.wrap(name, err)
+	}
+	return nil
 }
 
 func (c *Collection[T]) key(ns queue.Namespace, name string) DocumentKey {
@@ -103,18 +134,8 @@ func (c *Collection[T]) wrap(name string, err error) error {
 	return fmt.Errorf("%s %s: %w", c.kind, name, err)
 }
 
-func (c *Collection[T]) versioned(docs []Document) ([]queue.Versioned[T], error) {
-	values := make([]queue.Versioned[T], 0, len(docs))
-	for _, doc := range docs {
-		value, err := decode[T](doc.Value)
-		if err != nil {
-			return nil, c.wrap(doc.Name, err)
-		}
-		values = append(values, queue.Versioned[T]{
-			Namespace: doc.Namespace, Name: doc.Name, Revision: doc.Revision, WakeAt: doc.WakeAt, Value: value,
-		})
-	}
-	return values, nil
+func versioned[T any](doc *Document, value T) queue.Versioned[T] {
+	return queue.Versioned[T]{Namespace: doc.Namespace, Name: doc.Name, Revision: doc.Revision, WakeAt: doc.WakeAt, Value: value}
 }
 
 func encode(value any) ([]byte, error) {

@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"reflect"
@@ -28,7 +29,8 @@ type plans interface {
 	Put(ctx context.Context, ns queue.Namespace, name string, p plan, revision uint64, wakeAt time.Time, items ...queue.NewItem) (uint64, error)
 	Delete(ctx context.Context, ns queue.Namespace, name string, revision uint64) error
 	List(ctx context.Context, ns queue.Namespace, after string, limit int) ([]queue.Versioned[plan], error)
-	Due(ctx context.Context, limit int) ([]queue.Versioned[plan], time.Time, error)
+	Due(ctx context.Context, limit int) (queue.Due[plan], error)
+	Postpone(ctx context.Context, ns queue.Namespace, name string, revision uint64, wakeAt time.Time) error
 }
 
 var _ plans = (*storage.Collection[plan])(nil)
@@ -120,15 +122,16 @@ func TestCollection_ListsByNameAndSaysWhatIsDue(t *testing.T) {
 		t.Errorf("List after a: got %+v, %v, want b and c", listed, err)
 	}
 	clock.Advance(2 * time.Minute)
-	due, next, err := c.Due(t.Context(), 10)
-	if err != nil || len(due) != 2 || due[0].Name != "a" || due[1].Name != "b" {
-		t.Fatalf("Due: got %+v, %v, want a and b", due, err)
+	found, err := c.Due(t.Context(), 10)
+	due := found.Values
+	if err != nil || found.Len() != 2 || len(due) != 2 || due[0].Name != "a" || due[1].Name != "b" {
+		t.Fatalf("Due: got %+v, %v, want a and b", found, err)
 	}
 	if want := now.Add(time.Minute); due[0].Namespace != 3 || due[0].Revision == 0 || !due[0].WakeAt.Equal(want) {
 		t.Errorf("Due: got %+v, want namespace 3, a revision, wake at %v", due[0], want)
 	}
-	if want := now.Add(time.Hour); !next.Equal(want) {
-		t.Errorf("Due: next is %v, want %v", next, want)
+	if next, at := now.Add(time.Hour), clock.Now(); !found.Next.Equal(next) || !found.Now.Equal(at) {
+		t.Errorf("Due: next is %v at %v, want %v at %v", found.Next, found.Now, next, at)
 	}
 }
 
@@ -166,11 +169,31 @@ func TestCollection_RefusesWhatItCannotRead(t *testing.T) {
 			}
 			_, _, getErr := c.Get(t.Context(), 1, "daily")
 			_, listErr := c.List(t.Context(), 1, "", 10)
-			_, _, dueErr := c.Due(t.Context(), 10)
+			good, err := c.Put(t.Context(), 1, "good", plan{TTL: 1}, 0, wakeAt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			due, err := c.Due(t.Context(), 10)
+			if err != nil || len(due.Unreadable) != 1 || len(due.Values) != 1 || due.Values[0].Revision != good {
+				t.Fatalf("Due: got %+v, %v, want one that cannot be read, and the good one", due, err)
+			}
+			dueErr := due.Unreadable[0].Err
 			for verb, err := range map[string]error{"Get": getErr, "List": listErr, "Due": dueErr} {
 				if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "plan daily") {
 					t.Errorf("%s: got %v, want %q and the name", verb, err, test.want)
 				}
+			}
+			if err := c.Postpone(t.Context(), 1, "daily", due.Unreadable[0].Revision, wakeAt.Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if due, err = c.Due(t.Context(), 10); err != nil || due.Len() != 1 || !due.Next.Equal(wakeAt.Add(time.Minute)) {
+				t.Errorf("postponed: got %+v, %v, want the good one alone", due, err)
+			}
+			if doc, err := model.Get(t.Context(), key); err != nil || !bytes.Equal(doc.Value, test.stored) {
+				t.Errorf("postponed: got %q, %v, want it untouched", doc.Value, err)
+			}
+			if err := c.Postpone(t.Context(), 1, "daily", due.Values[0].Revision, wakeAt); !errors.Is(err, queue.ErrRevision) {
+				t.Errorf("postponed by another revision: %v", err)
 			}
 		})
 	}

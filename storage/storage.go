@@ -43,9 +43,17 @@ type Documents interface {
 	// after the one named (or from the first).
 	List(ctx context.Context, kind string, ns queue.Namespace, after string, limit int) ([]Document, error)
 	// Due returns documents of one kind, in any namespace, whose WakeAt is not after
-	// the store's now, earliest first, and the earliest WakeAt that is still to
-	// come (zero: none).
-	Due(ctx context.Context, kind string, limit int) (due []Document, next time.Time, err error)
+	// the store's now, earliest first.
+	Due(ctx context.Context, kind string, limit int) (DueDocuments, error)
+}
+
+// DueDocuments answers [Documents.Due].
+type DueDocuments struct {
+	Documents []Document
+	// Next is the earliest WakeAt that is still to come, zero if there is none.
+	Next time.Time
+	// Now is the store's time, by which that was judged.
+	Now time.Time
 }
 
 // DocumentKey names a document. Kind and Name are at most 255 and 500 bytes of

@@ -13,7 +13,13 @@ import (
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/storage/memory"
 	"github.com/posthaste-io/posthaste/subscriptions"
+	"github.com/posthaste-io/posthaste/telemetry"
 )
+
+// overdue is for how long a schedule has been due.
+type overdue time.Duration
+
+func (o overdue) Overdue(context.Context) (time.Duration, error) { return time.Duration(o), nil }
 
 // manyQueues is a broker that has so many of them, by their numbers from 1.
 type manyQueues int
@@ -55,7 +61,7 @@ func TestA10_MetricsHaveABoundedNumberOfSeries(t *testing.T) {
 	const many, most = 3000, 1000
 	measured := newTelemetry(t)
 	store := measured.Store(memory.New(memory.Options{}))
-	measured.Watch(manyQueues(many), manyLanes(many), func() int { return 0 })
+	measured.Watch(telemetry.Watched{Broker: manyQueues(many), Lanes: manyLanes(many), Schedules: overdue(1500 * time.Millisecond)})
 	for i := 1; i <= many; i++ {
 		n := queue.NewNumber(queue.DefaultNamespace, uint32(i))
 		produceLeaseSettle(t, store, n)

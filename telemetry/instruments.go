@@ -69,18 +69,21 @@ func (t *Telemetry) observe(ctx context.Context, r reading) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.observeRequests(r)
-	if t.lanes != nil {
-		t.pushes.look(t.lanes)
-		running, stale := t.lanes.Running()
+	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+	defer cancel()
+	w := &t.watched
+	if w.Lanes != nil {
+		t.pushes.look(w.Lanes)
+		running, stale := w.Lanes.Running()
 		r.value(pushHeld, int64(running))
 		r.value(pushStale, stale)
 	}
 	t.observePushes(r)
-	t.observeSchedules(r)
-	if t.connections != nil {
-		r.value(httpConnections, int64(t.connections()))
+	t.observeSchedules(ctx, r)
+	if w.Connections != nil {
+		r.value(httpConnections, int64(w.Connections()))
 	}
-	if t.broker != nil {
+	if w.Broker != nil {
 		t.observeLoad(r)
 		t.observeQueues(ctx, r)
 	}
@@ -104,7 +107,7 @@ func (t *Telemetry) observePushes(r reading) {
 }
 
 func (t *Telemetry) observeLoad(r reading) {
-	load := t.broker.Load()
+	load := t.watched.Broker.Load()
 	for verb, of := range map[string]queue.VerbLoad{
 		"produce": load.Produces, "lease": load.Leases, "settle": load.Settles, "extend": load.Extends,
 	} {
@@ -114,13 +117,11 @@ func (t *Telemetry) observeLoad(r reading) {
 }
 
 func (t *Telemetry) observeQueues(ctx context.Context, r reading) {
-	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
-	defer cancel()
-	t.queues.look(ctx, t.broker, t.store)
+	t.queues.look(ctx, t.watched.Broker, t.store)
 	gone := make(map[queue.Number]bool)
 	for d, values := range t.queueTables() {
 		values.each(func(k byQueue, n int64) {
-			label, deleted := t.queues.name(ctx, t.broker, k.queue)
+			label, deleted := t.queues.name(ctx, t.watched.Broker, k.queue)
 			switch {
 			case deleted:
 				gone[k.queue] = true

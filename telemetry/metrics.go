@@ -152,4 +152,6 @@ var (
 		"Times of schedules for which no item was produced, since the one before was not done.", "schedule")
 	scheduleLag = define("posthaste.schedule.lag", gauge, "s",
 		"How late the last fire of a schedule was.", "schedule")
+	scheduleOverdue = define("posthaste.schedule.overdue", gauge, "s",
+		"For how long the schedule that waits longest has been due and has not fired, on any server.")
 )

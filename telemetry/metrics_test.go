@@ -56,6 +56,7 @@ func TestMetrics_TellOfItems(t *testing.T) {
 		`posthaste_store_call_duration_seconds_count{result="ok",verb="produce"}`:                 2,
 		`posthaste_store_batch_entries_sum{verb="produce"}`:                                       8,
 		`posthaste_http_connections`:                                                              7,
+		`posthaste_schedule_overdue_seconds`:                                                      1.5,
 		`posthaste_http_requests_total{code_text="ok",method="queue.produce",status_class="2xx"}`: 2,
 		`posthaste_http_request_duration_seconds_count{method="queue.produce"}`:                   2,
 		`posthaste_http_requests_in_flight{method="queue.produce"}`:                               0,

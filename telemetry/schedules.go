@@ -1,6 +1,18 @@
 package telemetry
 
-import "github.com/posthaste-io/posthaste/schedules"
+import (
+	"context"
+	"time"
+
+	"github.com/posthaste-io/posthaste/schedules"
+)
+
+// Schedules says what is due and has not fired.
+type Schedules interface {
+	Overdue(ctx context.Context) (time.Duration, error)
+}
+
+var _ Schedules = (*schedules.Service)(nil)
 
 // scheduleMetrics is what is counted of schedules.
 type scheduleMetrics struct {
@@ -25,7 +37,13 @@ func (m *scheduleMetrics) took(f schedules.Fired) {
 // Fired is for [schedules.Options].
 func (t *Telemetry) Fired(f schedules.Fired) { t.schedules.took(f) }
 
-func (t *Telemetry) observeSchedules(r reading) {
+func (t *Telemetry) observeSchedules(ctx context.Context, r reading) {
+	if s := t.watched.Schedules; s != nil {
+		// If the store does not tell, it is unknown and not shown.
+		if overdue, err := s.Overdue(ctx); err == nil {
+			r.value(scheduleOverdue, overdue.Microseconds())
+		}
+	}
 	m := t.schedules
 	for d, values := range map[*definition]*counts[byName]{
 		scheduleItems: m.fired, scheduleMissed: m.missed, scheduleSkipped: m.skipped, scheduleLag: m.lag,

@@ -109,7 +109,7 @@ func setup(t *testing.T, spans sdktrace.SpanProcessor) *server {
 		Broker: s.broker, Subscriptions: subs, Logger: log,
 		Observer: measured.Requests(), Tracer: measured.Tracer(), Metrics: measured.Handler(),
 	})
-	measured.Watch(s.broker, dispatch, func() int { return 7 })
+	measured.Watch(telemetry.Watched{Broker: s.broker, Lanes: dispatch, Schedules: overdue(1500 * time.Millisecond), Connections: func() int { return 7 }})
 
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -99,12 +99,8 @@ func (s *Store) List(ctx context.Context, kind string, ns queue.Namespace, after
 }
 
 // Due implements [storage.Documents].
-func (s *Store) Due(ctx context.Context, kind string, limit int) (due []storage.Document, next time.Time, err error) {
-	due, err = timed(s, "due_documents", func() (found []storage.Document, err error) {
-		found, next, err = s.Backend.Due(ctx, kind, limit)
-		return found, err
-	})
-	return due, next, err
+func (s *Store) Due(ctx context.Context, kind string, limit int) (storage.DueDocuments, error) {
+	return timed(s, "due_documents", func() (storage.DueDocuments, error) { return s.Backend.Due(ctx, kind, limit) })
 }
 
 // Records implements [storage.Journal].

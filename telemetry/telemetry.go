@@ -59,11 +59,9 @@ type Telemetry struct {
 	schedules *scheduleMetrics
 	queues    *queueMetrics
 
-	mu          sync.Mutex
-	store       storage.Backend
-	broker      Broker
-	lanes       Lanes
-	connections func() int
+	mu      sync.Mutex
+	store   storage.Backend
+	watched Watched
 }
 
 // New sets measuring up. It sends nothing before somebody measures.
@@ -183,12 +181,21 @@ func (t *Telemetry) Requests() api.Observer { return t.requests }
 // Pushed is for [dispatcher.Options].
 func (t *Telemetry) Pushed(a dispatcher.Attempt) { t.pushes.pushed(a) }
 
+// Watched is who is asked when metrics are read; what is nil has none.
+type Watched struct {
+	Broker    Broker
+	Lanes     Lanes
+	Schedules Schedules
+	// Connections is how many the HTTP server has.
+	Connections func() int
+}
+
 // Watch says whom to ask when metrics are read. Before it is called they have no queues:
 // names are the broker's.
-func (t *Telemetry) Watch(broker Broker, lanes Lanes, connections func() int) {
+func (t *Telemetry) Watch(w Watched) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.broker, t.lanes, t.connections = broker, lanes, connections
+	t.watched = w
 }
 
 // shutdownTime bounds the sending of what is left: a collector that does not answer

@@ -123,7 +123,7 @@ func (c *Client) post(ctx context.Context, method, path string, h http.Header, b
 	if ctx.Err() != nil {
 		return &Error{Method: method, Err: context.Cause(ctx)}
 	}
-	ctx, tries := withTries(ctx, method)
+	ctx, tries := withTries(ctx)
 	req, err := retryablehttp.NewRequestWithContext(ctx, http.MethodPost, c.base+"/v1/"+path, body)
 	if err != nil {
 		return fmt.Errorf("posthaste: %s: %w", method, err)

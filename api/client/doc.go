@@ -4,11 +4,10 @@
 // [ReceiptFrom].
 //
 // A [Client] repeats calls that did not reach the server or that it refused for the
-// moment, with back-off, as long as the context allows. That is safe: produce carries a
-// key by which the server knows a repeat, receipts settle once, and a lease whose answer
-// was lost is given back by the server. [Client.TriggerSchedule] alone is not repeated once
-// it may have been done. Where a try may have been done without our knowing, an [*Error]
-// says so: see its field Uncertain.
+// moment, with back-off, as long as the context allows. That is safe: what makes items
+// carries a key by which the server knows a repeat, receipts settle once, and a lease whose
+// answer was lost is given back by the server. Where a try may have been done without our
+// knowing, an [*Error] says so: see its field Uncertain.
 //
 // Errors are [*Error]s; [Is] asks for their stable words.
 //

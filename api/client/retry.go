@@ -27,8 +27,6 @@ type tries struct {
 	n int
 	// uncertain says that one of them may have been done without our knowing.
 	uncertain bool
-	// once says that what may have been done is not to be done again.
-	once bool
 	// answer is that of the last try, or nil; broken is why it could not be read.
 	answer *answer
 	broken error
@@ -42,11 +40,8 @@ type tries struct {
 
 type triesKey struct{}
 
-// triggerMethod is the one call of which each repeat does more.
-const triggerMethod = "schedules.trigger"
-
-func withTries(ctx context.Context, method string) (context.Context, *tries) {
-	t := &tries{once: method == triggerMethod}
+func withTries(ctx context.Context) (context.Context, *tries) {
+	t := new(tries)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { t.asked.Store(true) },
 		GotConn: func(httptrace.GotConnInfo) { t.connected.Store(true) },
@@ -67,7 +62,7 @@ func (t *tries) notSent(err error) bool {
 }
 
 // newRetrying returns a client that repeats what did not reach the server, or was
-// refused for the moment. Every call but one may be repeated: produce carries a key,
+// refused for the moment. Every call may be repeated: what makes items carries a key,
 // receipts settle once, and reading changes nothing.
 func newRetrying(o *Options) *retryablehttp.Client {
 	minWait, maxWait := cmp.Or(o.MinWait, DefaultMinWait), cmp.Or(o.MaxWait, DefaultMaxWait)
@@ -106,20 +101,17 @@ func checkRetry(maxWait time.Duration) retryablehttp.CheckRetry {
 		if err != nil {
 			t.uncertain = t.uncertain || !t.notSent(err)
 			again, _ := retryablehttp.DefaultRetryPolicy(ctx, nil, err) // its error is err, or the context's
-			return again && t.mayRepeat(), nil
+			return again, nil
 		}
 		t.answer, t.broken = receive(resp)
 		resp.Body = http.NoBody
 		if t.broken != nil {
 			t.uncertain = true
-			return ctx.Err() == nil && !errors.Is(t.broken, errTooLong) && t.mayRepeat(), nil
+			return ctx.Err() == nil && !errors.Is(t.broken, errTooLong), nil
 		}
-		return t.isPassing() && t.mayRepeat() && hasTime(ctx, t.answer, maxWait), nil
+		return t.isPassing() && hasTime(ctx, t.answer, maxWait), nil
 	}
 }
-
-// mayRepeat says whether another try does no harm.
-func (t *tries) mayRepeat() bool { return !t.once || !t.uncertain }
 
 // isPassing says whether the answer is a refusal for the moment, and keeps it.
 func (t *tries) isPassing() bool {

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/posthaste-io/posthaste/api/v1"
@@ -57,6 +58,9 @@ type Schedule struct {
 	LastAt      time.Time
 	LastFiredAt time.Time
 	LastItemID  string
+	// LastError is why nothing could be produced for the last time that was due; empty if it
+	// was.
+	LastError string
 	// MissedCount and SkippedCount count times without an item: missed, and skipped for an
 	// overlap.
 	MissedCount  int
@@ -92,8 +96,7 @@ func (c *Client) CreateSchedule(ctx context.Context, s Schedule) (Schedule, erro
 	return c.schedule(ctx, "schedules.create", s.wire())
 }
 
-// ScheduleUpdate changes what is set and nothing else; Item, Missed and Labels are
-// replaced whole.
+// ScheduleUpdate changes what is set and nothing else; Item and Labels are replaced whole.
 type ScheduleUpdate struct {
 	// Revision, if set, must be the schedule's.
 	Revision string
@@ -104,14 +107,23 @@ type ScheduleUpdate struct {
 	// ClocksForward, ClocksBack and Overlap are turned back by the names of their defaults.
 	ClocksForward string
 	ClocksBack    string
-	Missed        *Missed
+	Missed        MissedUpdate
 	Overlap       string
 	// Jitter, if it points to 0, is taken away.
 	Jitter *time.Duration
-	// StartAt and EndAt bound nothing any more if one is past and the other far ahead.
-	StartAt time.Time
-	EndAt   time.Time
-	Labels  map[string]string
+	// StartAt and EndAt, if they point to the zero time, are taken away.
+	StartAt *time.Time
+	EndAt   *time.Time
+	// Labels with an empty value are none.
+	Labels map[string]string
+}
+
+// MissedUpdate changes what is set of a [Missed].
+type MissedUpdate struct {
+	Policy string
+	Max    int
+	// Grace, if it points to 0, lets go nothing.
+	Grace *time.Duration
 }
 
 // UpdateSchedule changes a schedule and returns it.
@@ -155,13 +167,11 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) (Schedule, err
 }
 
 // TriggerSchedule produces the item of a schedule now, beside its times, and returns the
-// item's id.
-//
-// The client does not repeat it once it may have been done, since each time makes an
-// item. If an [Error] is Uncertain, look at the queue before you do.
+// item's id. The client's own repeats make no other; each call of yours does.
 func (c *Client) TriggerSchedule(ctx context.Context, name string) (itemID string, err error) {
 	p := new(v1.TriggerReply)
-	err = c.call(ctx, triggerMethod, &v1.TriggerRequest{Name: name, RequestTimeout: text(waitWithin(ctx, 0))}, p)
+	q := &v1.TriggerRequest{Name: name, RequestTimeout: text(waitWithin(ctx, 0))}
+	err = c.call(ctx, "schedules.trigger", q, p, "Idempotency-Key", uuid.NewString())
 	return p.GetItemId(), err
 }
 

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"bytes"
-	"errors"
 	"maps"
 	"net/http"
 	"strings"
@@ -48,11 +47,11 @@ func TestClient_SchedulesHaveAllSettings(t *testing.T) {
 		t.Errorf("item: got %+v", it)
 	}
 
-	s, err = c.UpdateSchedule(t.Context(), "nightly", client.ScheduleUpdate{Revision: s.Revision, Overlap: "allow", Jitter: new(time.Duration), Missed: new(client.Missed)})
+	s, err = c.UpdateSchedule(t.Context(), "nightly", client.ScheduleUpdate{Revision: s.Revision, Overlap: "allow", Jitter: new(time.Duration), Missed: client.MissedUpdate{Policy: "latest", Max: 10, Grace: new(time.Duration)}, StartAt: new(time.Time)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Overlap != "allow" || s.Jitter != 0 || s.Missed != (client.Missed{Policy: "latest", Max: 10}) ||
+	if !s.StartAt.IsZero() || s.Overlap != "allow" || s.Jitter != 0 || s.Missed != (client.Missed{Policy: "latest", Max: 10}) ||
 		s.Cron != want.Cron || s.Zone != want.Zone || s.ClocksForward != "skip" || !s.EndAt.Equal(want.EndAt) || s.Labels["team"] != "a" ||
 		!bytes.Equal(s.Item.Payload, want.Item.Payload) {
 		t.Errorf("updated: got %+v, want what was named changed, and nothing else", s)
@@ -120,26 +119,21 @@ func TestClient_SchedulesFirePauseAndTrigger(t *testing.T) {
 	}
 }
 
-func TestClient_TriggersNotAgainWhatMayHaveBeenDone(t *testing.T) {
+func TestClient_RepeatsOfATriggerMakeOneItem(t *testing.T) {
 	t.Parallel()
 	c, s := setup(t)
-	if _, err := c.CreateSchedule(t.Context(), client.Schedule{Name: "tick", Queue: "orders", Cron: "@yearly"}); err != nil {
+	if _, err := c.CreateSchedule(t.Context(), client.Schedule{Name: "tick", Queue: "orders", Cron: "@yearly", Item: client.Item{Payload: []byte("{{fired_at}}")}}); err != nil {
 		t.Fatal(err)
 	}
 	const path = "/v1/schedules.trigger"
-	for _, bad := range []fault{loseAnswer, cutAnswer, answerStatus(http.StatusBadGateway)} {
+	for _, bad := range []fault{loseAnswer, cutAnswer, answerStatus(http.StatusBadGateway), answerStatus(http.StatusTooManyRequests)} {
 		before := s.front.count(path)
 		s.front.fail(bad)
-		_, err := c.TriggerSchedule(t.Context(), "tick")
-		if e, ok := errors.AsType[*client.Error](err); !ok || !e.Uncertain || s.front.count(path) != before+1 {
-			t.Errorf("got %v after %d tries, want one, and to be told that it may have been done", err, s.front.count(path)-before)
+		if _, err := c.TriggerSchedule(t.Context(), "tick"); err != nil || s.front.count(path) != before+2 {
+			t.Errorf("got %v after %d tries, want another try", err, s.front.count(path)-before)
 		}
 	}
-	awaitStats(t, c, "items of those that reached the server", func(st client.Stats) bool { return st.Total == 2 })
-	s.front.fail(answerStatus(http.StatusTooManyRequests))
-	if _, err := c.TriggerSchedule(t.Context(), "tick"); err != nil {
-		t.Errorf("refused once: got %v, want another try", err)
-	}
+	awaitStats(t, c, "one item for each trigger", func(st client.Stats) bool { return st.Total == 4 })
 }
 
 func TestClient_PreviewsSchedules(t *testing.T) {

@@ -13,8 +13,8 @@ func (s *Schedule) wire() *v1.Schedule {
 		ClocksForward: present(s.ClocksForward), ClocksBack: present(s.ClocksBack), Overlap: present(s.Overlap),
 		Jitter: text(s.Jitter), StartAt: stamp(s.StartAt), EndAt: stamp(s.EndAt), Paused: s.Paused, Labels: s.Labels,
 	}
-	if s.Missed != (Missed{}) {
-		w.Missed = s.Missed.wire()
+	if m := s.Missed; m != (Missed{}) {
+		w.Missed = &v1.Missed{Policy: m.Policy, Max: count(m.Max), Grace: text(m.Grace)}
 	}
 	return w
 }
@@ -23,20 +23,15 @@ func (u *ScheduleUpdate) wire(name string) *v1.Schedule {
 	w := &v1.Schedule{
 		Name: name, Revision: u.Revision, Cron: u.Cron, Zone: u.Zone, QueueName: u.Queue,
 		ClocksForward: present(u.ClocksForward), ClocksBack: present(u.ClocksBack), Overlap: present(u.Overlap),
-		Jitter: presentText(u.Jitter), StartAt: stamp(u.StartAt), EndAt: stamp(u.EndAt), Labels: u.Labels,
+		Jitter: presentText(u.Jitter), StartAt: presentStamp(u.StartAt), EndAt: presentStamp(u.EndAt), Labels: u.Labels,
 	}
 	if u.Item != nil {
 		w.Item = u.Item.template()
 	}
-	if u.Missed != nil {
-		w.Missed = u.Missed.wire()
+	if m := u.Missed; m != (MissedUpdate{}) {
+		w.Missed = &v1.Missed{Policy: m.Policy, Max: count(m.Max), Grace: presentText(m.Grace)}
 	}
 	return w
-}
-
-// wire says that there is no grace, where there is none.
-func (m Missed) wire() *v1.Missed {
-	return &v1.Missed{Policy: m.Policy, Max: count(m.Max), Grace: m.Grace.String()}
 }
 
 // template is an item of a schedule: its payload is sent as text where it is text, in
@@ -63,6 +58,7 @@ func scheduleOf(s *v1.Schedule) Schedule {
 		Missed: Missed{Policy: s.GetMissed().GetPolicy(), Max: int(s.GetMissed().GetMax()), Grace: span(s.GetMissed().GetGrace())},
 		Jitter: span(s.GetJitter()), StartAt: instant(s.GetStartAt()), EndAt: instant(s.GetEndAt()), Paused: s.GetPaused(), Labels: s.GetLabels(),
 		NextAt: instant(s.GetNextAt()), LastAt: instant(s.GetLastAt()), LastFiredAt: instant(s.GetLastFiredAt()), LastItemID: s.GetLastItemId(),
+		LastError:   s.GetLastError(),
 		MissedCount: int(s.GetMissedCount()), SkippedCount: int(s.GetSkippedCount()),
 		CreatedAt: instant(s.GetCreatedAt()), UpdatedAt: instant(s.GetUpdatedAt()), Revision: s.GetRevision(),
 	}

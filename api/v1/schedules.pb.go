@@ -48,12 +48,14 @@ type Schedule struct {
 	Overlap *string `protobuf:"bytes,9,opt,name=overlap,proto3,oneof" json:"overlap,omitempty"`
 	// Moves all fires of the schedule by the same time of up to so much, 0s to 24h; default 0s.
 	Jitter string `protobuf:"bytes,10,opt,name=jitter,proto3" json:"jitter,omitempty"`
-	// No fires before, and none from then on.
+	// No fires before, and none from then on. An update takes one away with
+	// 0001-01-01T00:00:00Z.
 	StartAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=start_at,json=startAt,proto3" json:"start_at,omitempty"`
 	EndAt   *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=end_at,json=endAt,proto3" json:"end_at,omitempty"`
 	// Read at creation only; use .pause and .resume afterwards.
 	Paused bool `protobuf:"varint,13,opt,name=paused,proto3" json:"paused,omitempty"`
-	// For people; at most 64, of 255 bytes.
+	// For people; at most 64, of 255 bytes. An update replaces all of them; one with an empty
+	// value is none.
 	Labels map[string]string `protobuf:"bytes,14,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The fields from here on are set by the server and not read from requests, but for
 	// revision.
@@ -65,11 +67,13 @@ type Schedule struct {
 	LastFiredAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=last_fired_at,json=lastFiredAt,proto3" json:"last_fired_at,omitempty"`
 	LastItemId  string                 `protobuf:"bytes,18,opt,name=last_item_id,json=lastItemId,proto3" json:"last_item_id,omitempty"`
 	// Times for which no item was produced: missed, or skipped for an overlap.
-	MissedCount   int32                  `protobuf:"varint,19,opt,name=missed_count,json=missedCount,proto3" json:"missed_count,omitempty"`
-	SkippedCount  int32                  `protobuf:"varint,20,opt,name=skipped_count,json=skippedCount,proto3" json:"skipped_count,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	Revision      string                 `protobuf:"bytes,23,opt,name=revision,proto3" json:"revision,omitempty"`
+	MissedCount  int32                  `protobuf:"varint,19,opt,name=missed_count,json=missedCount,proto3" json:"missed_count,omitempty"`
+	SkippedCount int32                  `protobuf:"varint,20,opt,name=skipped_count,json=skippedCount,proto3" json:"skipped_count,omitempty"`
+	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt    *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	Revision     string                 `protobuf:"bytes,23,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Why nothing could be produced for the last time that was due; empty if it was.
+	LastError     string `protobuf:"bytes,24,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -265,7 +269,15 @@ func (x *Schedule) GetRevision() string {
 	return ""
 }
 
-// Missed says what becomes of times at which no server ran.
+func (x *Schedule) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+// Missed says what becomes of times at which no server ran. An update keeps what is left
+// out.
 type Missed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// latest (the newest of them), skip (none that is over a minute late), or all; default
@@ -540,8 +552,10 @@ func (x *TriggerRequest) GetRequestTimeout() string {
 
 // TriggerReply names the item.
 type TriggerReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ItemId        string                 `protobuf:"bytes,1,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	ItemId string                 `protobuf:"bytes,1,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
+	// The item was made by an earlier call with the same Idempotency-Key.
+	Duplicate     bool `protobuf:"varint,2,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -581,6 +595,13 @@ func (x *TriggerReply) GetItemId() string {
 		return x.ItemId
 	}
 	return ""
+}
+
+func (x *TriggerReply) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
 }
 
 // PreviewRequest asks when a schedule fires next, one that is kept by its name or one that
@@ -808,7 +829,7 @@ var File_posthaste_v1_schedules_proto protoreflect.FileDescriptor
 
 const file_posthaste_v1_schedules_proto_rawDesc = "" +
 	"\n" +
-	"\x1cposthaste/v1/schedules.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18posthaste/v1/queue.proto\"\x95\b\n" +
+	"\x1cposthaste/v1/schedules.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18posthaste/v1/queue.proto\"\xb4\b\n" +
 	"\bSchedule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04cron\x18\x02 \x01(\tR\x04cron\x12\x12\n" +
@@ -838,7 +859,9 @@ const file_posthaste_v1_schedules_proto_rawDesc = "" +
 	"created_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1a\n" +
-	"\brevision\x18\x17 \x01(\tR\brevision\x1a9\n" +
+	"\brevision\x18\x17 \x01(\tR\brevision\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x18 \x01(\tR\tlastError\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +
@@ -860,9 +883,10 @@ const file_posthaste_v1_schedules_proto_rawDesc = "" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"M\n" +
 	"\x0eTriggerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
-	"\x0frequest_timeout\x18\x02 \x01(\tR\x0erequestTimeout\"'\n" +
+	"\x0frequest_timeout\x18\x02 \x01(\tR\x0erequestTimeout\"E\n" +
 	"\fTriggerReply\x12\x17\n" +
-	"\aitem_id\x18\x01 \x01(\tR\x06itemId\"\xc4\x02\n" +
+	"\aitem_id\x18\x01 \x01(\tR\x06itemId\x12\x1c\n" +
+	"\tduplicate\x18\x02 \x01(\bR\tduplicate\"\xc4\x02\n" +
 	"\x0ePreviewRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04cron\x18\x02 \x01(\tR\x04cron\x12\x12\n" +

@@ -170,7 +170,9 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		Durable: a.store.Durable(), Dev: c.dev, Version: version, Ready: a.checks, Logger: log,
 		Limits: c.limits.api(), Observer: measured.Requests(), Tracer: measured.Tracer(), Metrics: measured.Handler(),
 	})
-	measured.Watch(a.broker, a.dispatch, func() int { return int(a.open.Load()) })
+	measured.Watch(telemetry.Watched{
+		Broker: a.broker, Lanes: a.dispatch, Schedules: crons, Connections: func() int { return int(a.open.Load()) },
+	})
 	return a, nil
 }
 

@@ -208,12 +208,12 @@ from clock left join due on true
 order by due.wake_at, due.namespace, due.name`
 
 // Due implements [storage.Documents].
-func (s *Store) Due(ctx context.Context, kind string, limit int) (due []storage.Document, next time.Time, err error) {
-	due, err = read(ctx, s, func(ctx context.Context, conn *pgxpool.Conn) (due []storage.Document, err error) {
+func (s *Store) Due(ctx context.Context, kind string, limit int) (storage.DueDocuments, error) {
+	return read(ctx, s, func(ctx context.Context, conn *pgxpool.Conn) (due storage.DueDocuments, err error) {
 		at, fixed := s.clock.params()
 		rows, err := conn.Query(ctx, s.text(dueDocumentsSQL), at, fixed, kind, limit)
 		if err != nil {
-			return nil, err
+			return due, err
 		}
 		var now time.Time
 		var coming, wakeAt *time.Time
@@ -224,7 +224,7 @@ func (s *Store) Due(ctx context.Context, kind string, limit int) (due []storage.
 			if name == nil {
 				return nil
 			}
-			due = append(due, storage.Document{
+			due.Documents = append(due.Documents, storage.Document{
 				DocumentKey: storage.DocumentKey{Kind: kind, Namespace: queue.Namespace(*namespace), Name: *name},
 				Revision:    uint64(*revision),
 				WakeAt:      instant(wakeAt),
@@ -233,11 +233,9 @@ func (s *Store) Due(ctx context.Context, kind string, limit int) (due []storage.
 			return nil
 		})
 		if err != nil {
-			return nil, err
+			return storage.DueDocuments{}, err
 		}
-		s.clock.saw(now)
-		next = instant(coming)
+		due.Now, due.Next = s.clock.saw(now), instant(coming)
 		return due, nil
 	})
-	return due, next, err
 }

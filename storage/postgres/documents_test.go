@@ -132,9 +132,9 @@ func TestP10_DocumentsAreReadInPages(t *testing.T) {
 		// One more than the page, to know the order among equals.
 		w.wantPlan("due", w.plan(generic, dueDocumentsSQL, at, fixed, "kind", 10), 11)
 	}
-	due, next, err := w.store.Due(t.Context(), "kind", 10)
-	if err != nil || len(due) != 10 || !next.Equal(w.clock().Add(time.Second)) {
-		t.Errorf("got %d documents, next at %v, %v, want 10 and the one in a second", len(due), next, err)
+	due, err := w.store.Due(t.Context(), "kind", 10)
+	if err != nil || len(due.Documents) != 10 || !due.Next.Equal(w.clock().Add(time.Second)) {
+		t.Errorf("got %d documents, next at %v, %v, want 10 and the one in a second", len(due.Documents), due.Next, err)
 	}
 }
 
@@ -159,7 +159,8 @@ func TestP09_ProduceAndDocumentsNeedNoPreparedStatements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	due, _, err := w.store.Due(t.Context(), doc.Kind, 10)
+	found, err := w.store.Due(t.Context(), doc.Kind, 10)
+	due := found.Documents
 	if err != nil || len(due) != 1 || string(due[0].Value) != string(doc.Value) || due[0].Revision != revision || !due[0].WakeAt.Equal(doc.WakeAt) {
 		t.Errorf("due: got %+v, %v, want the document", due, err)
 	}

@@ -289,7 +289,8 @@ func TestP15_NothingDependsOnTheSettingsOfTheDatabase(t *testing.T) {
 			if _, err := w.store.Put(t.Context(), doc); err != nil {
 				t.Fatal(err)
 			}
-			due, _, err := w.store.Due(t.Context(), doc.Kind, 10)
+			found, err := w.store.Due(t.Context(), doc.Kind, 10)
+			due := found.Documents
 			if err != nil || len(due) != 1 || due[0].DocumentKey != doc.DocumentKey || string(due[0].Value) != string(doc.Value) || !due[0].WakeAt.Equal(doc.WakeAt) {
 				t.Errorf("due: got %+v, %v, want %+v", due, err, doc)
 			}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"github.com/tidwall/btree"
 
@@ -198,28 +197,29 @@ func (s *Store) List(ctx context.Context, kind string, ns queue.Namespace, after
 }
 
 // Due implements [storage.Documents].
-func (s *Store) Due(ctx context.Context, kind string, limit int) (due []storage.Document, next time.Time, err error) {
+func (s *Store) Due(ctx context.Context, kind string, limit int) (storage.DueDocuments, error) {
 	now, err := s.begin(ctx, reads)
 	if err != nil {
-		return nil, time.Time{}, err
+		return storage.DueDocuments{}, err
 	}
+	due := storage.DueDocuments{Now: instant(now)}
 	from := func(wake int64) *document {
 		return &document{Document: storage.Document{DocumentKey: storage.DocumentKey{Kind: kind}}, wake: wake}
 	}
 	s.documents.byWake.Ascend(from(minWake), func(d *document) bool {
-		if d.Kind != kind || d.wake > now || len(due) >= limit {
+		if d.Kind != kind || d.wake > now || len(due.Documents) >= limit {
 			return false
 		}
-		due = append(due, d.copy())
+		due.Documents = append(due.Documents, d.copy())
 		return true
 	})
 	s.documents.byWake.Ascend(from(now+1), func(d *document) bool {
 		if d.Kind == kind {
-			next = d.WakeAt
+			due.Next = d.WakeAt
 		}
 		return false
 	})
-	return due, next, s.look(ctx)
+	return due, s.look(ctx)
 }
 
 // minWake is before any time that a document can wake at.

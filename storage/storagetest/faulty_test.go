@@ -144,7 +144,7 @@ func callAll(ctx context.Context, b storage.Backend) map[storagetest.Verb]error 
 	_, errs[storagetest.PutDocument] = b.Put(ctx, storage.Document{DocumentKey: storage.DocumentKey{Kind: "k", Name: "n"}})
 	errs[storagetest.DeleteDocument] = b.Delete(ctx, storage.DocumentKey{Kind: "k", Name: "n"}, 1)
 	_, errs[storagetest.ListDocuments] = b.List(ctx, "k", 1, "", 1)
-	_, _, errs[storagetest.DueDocuments] = b.Due(ctx, "k", 1)
+	_, errs[storagetest.DueDocuments] = b.Due(ctx, "k", 1)
 	_, errs[storagetest.ReadJournal] = b.Records(ctx, storage.RecordQuery{Limit: 1})
 	return errs
 }

@@ -97,14 +97,6 @@ func (f *Faulty) Delete(ctx context.Context, key storage.DocumentKey, revision u
 }
 
 // Due implements [storage.Documents].
-func (f *Faulty) Due(ctx context.Context, kind string, limit int) ([]storage.Document, time.Time, error) {
-	type answer struct {
-		due  []storage.Document
-		next time.Time
-	}
-	a, err := through(ctx, f, DueDocuments, func() (answer, error) {
-		due, next, err := f.Backend.Due(ctx, kind, limit)
-		return answer{due, next}, err
-	})
-	return a.due, a.next, err
+func (f *Faulty) Due(ctx context.Context, kind string, limit int) (storage.DueDocuments, error) {
+	return through(ctx, f, DueDocuments, func() (storage.DueDocuments, error) { return f.Backend.Due(ctx, kind, limit) })
 }

@@ -90,12 +90,14 @@ func (m *Model) List(ctx context.Context, kind string, ns queue.Namespace, after
 }
 
 // Due implements [storage.Documents].
-func (m *Model) Due(ctx context.Context, kind string, limit int) (due []storage.Document, next time.Time, err error) {
+func (m *Model) Due(ctx context.Context, kind string, limit int) (storage.DueDocuments, error) {
 	now, end, err := m.begin(ctx)
 	if err != nil {
-		return nil, time.Time{}, err
+		return storage.DueDocuments{}, err
 	}
 	defer end()
+	var due []storage.Document
+	var next time.Time
 	for key, doc := range m.documents {
 		switch {
 		case key.Kind != kind || doc.WakeAt.IsZero():
@@ -108,7 +110,7 @@ func (m *Model) Due(ctx context.Context, kind string, limit int) (due []storage.
 	slices.SortFunc(due, func(a, b storage.Document) int {
 		return cmp.Or(a.WakeAt.Compare(b.WakeAt), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return due[:min(limit, len(due))], next, nil
+	return storage.DueDocuments{Documents: due[:min(limit, len(due))], Next: next, Now: now}, nil
 }
 
 func cloneDocument(doc storage.Document) storage.Document {

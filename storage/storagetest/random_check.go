@@ -172,17 +172,19 @@ func (c *comparison) checkDocuments() error {
 				fmt.Fprintln(&s, "document", ns, doc.Name, clockTime(doc.WakeAt), string(doc.Value))
 			}
 		}
-		due, next, err := b.Due(c.ctx, "kind", 100)
+		found, err := b.Due(c.ctx, "kind", 100)
 		if err != nil {
 			return "", err
 		}
+		due := found.Documents
 		slices.SortStableFunc(due, func(a, b storage.Document) int {
 			return cmp.Or(a.WakeAt.Compare(b.WakeAt), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 		})
 		for _, doc := range due {
 			fmt.Fprintln(&s, "due", doc.Namespace, doc.Name, clockTime(doc.WakeAt))
 		}
-		fmt.Fprintln(&s, "next", clockTime(next))
+		fmt.Fprintln(&s, "next", clockTime(found.Next))
+		fmt.Fprintln(&s, "now", clockTime(found.Now))
 		return s.String(), nil
 	})
 }

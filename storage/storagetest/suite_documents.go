@@ -150,14 +150,15 @@ var documentCases = []testCase{
 		f.put(other)
 		want := func(limit int, names string, next time.Time) {
 			f.Helper()
-			docs, at, err := f.store.Due(f.Context(), "kind", limit)
+			due, err := f.store.Due(f.Context(), "kind", limit)
 			if err != nil {
 				f.Fatal(err)
 			}
-			if got := namesOf(docs); got != names {
+			if got := namesOf(due.Documents); got != names {
 				f.Errorf("Due: got %q, want %q", got, names)
 			}
-			f.wantTime("next", at, next)
+			f.wantTime("next", due.Next, next)
+			f.wantTime("now", due.Now, f.clock.Now())
 		}
 		want(10, "", now.Add(time.Minute))
 		f.clock.Advance(2*time.Minute - time.Microsecond)
@@ -176,23 +177,23 @@ var documentCases = []testCase{
 		doc.Revision = f.put(doc)
 		doc.WakeAt = f.clock.Now().Add(time.Hour)
 		doc.Revision = f.put(doc)
-		due, next, err := f.store.Due(f.Context(), "kind", 10)
-		if err != nil || len(due) != 0 || !next.Equal(doc.WakeAt) {
-			f.Errorf("moved: got %q, %v, %v, want nothing due before %v", namesOf(due), next, err, doc.WakeAt)
+		due, err := f.store.Due(f.Context(), "kind", 10)
+		if err != nil || len(due.Documents) != 0 || !due.Next.Equal(doc.WakeAt) {
+			f.Errorf("moved: got %q, %v, %v, want nothing due before %v", namesOf(due.Documents), due.Next, err, doc.WakeAt)
 		}
 		doc.WakeAt = time.Time{}
 		doc.Revision = f.put(doc)
 		f.clock.Advance(2 * time.Hour)
-		if due, next, err := f.store.Due(f.Context(), "kind", 10); err != nil || len(due) != 0 || !next.IsZero() {
-			f.Errorf("cleared: got %q, %v, %v, want nothing", namesOf(due), next, err)
+		if due, err := f.store.Due(f.Context(), "kind", 10); err != nil || len(due.Documents) != 0 || !due.Next.IsZero() {
+			f.Errorf("cleared: got %q, %v, %v, want nothing", namesOf(due.Documents), due.Next, err)
 		}
 		doc.WakeAt = f.clock.Now()
 		revision := f.put(doc)
 		if err := f.store.Delete(f.Context(), doc.DocumentKey, revision); err != nil {
 			f.Fatal(err)
 		}
-		if due, next, err := f.store.Due(f.Context(), "kind", 10); err != nil || len(due) != 0 || !next.IsZero() {
-			f.Errorf("deleted: got %q, %v, %v, want nothing", namesOf(due), next, err)
+		if due, err := f.store.Due(f.Context(), "kind", 10); err != nil || len(due.Documents) != 0 || !due.Next.IsZero() {
+			f.Errorf("deleted: got %q, %v, %v, want nothing", namesOf(due.Documents), due.Next, err)
 		}
 	}},
 	{"C08_PutFiresOnce", func(f *fixture) {

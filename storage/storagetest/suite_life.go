@@ -33,7 +33,7 @@ var lifeCases = []testCase{
 		_, errs["Put"] = s.Put(ctx, document(1, "a", 0))
 		errs["Delete"] = s.Delete(ctx, key, 1)
 		_, errs["List"] = s.List(ctx, "kind", 1, "", 10)
-		_, _, errs["Due"] = s.Due(ctx, "kind", 10)
+		_, errs["Due"] = s.Due(ctx, "kind", 10)
 		_, errs["Records"] = s.Records(ctx, storage.RecordQuery{Namespace: 1, Limit: 10})
 		for verb, err := range errs {
 			if !errors.Is(err, queue.ErrUnavailable) {

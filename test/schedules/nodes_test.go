@@ -101,7 +101,7 @@ func TestC08_TenDaysOfTwoNodes(t *testing.T) {
 		_, err := nodes[0].Create(t.Context(), schedules.CreateParams{Namespace: ns, Name: string(rune('a' + i)), Change: schedules.Change{
 			Cron: &f.cron, Zone: &f.zone, Queue: new("orders"),
 			Item:   &queue.ProduceItem{Content: queue.Content{Reference: "{{schedule}} {{nominal_at}}"}},
-			Missed: &schedules.Missed{Policy: schedules.MissAll, Max: schedules.MaxMissed},
+			Missed: schedules.MissedChange{Policy: new(schedules.MissAll), Max: new(schedules.MaxMissed)},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -132,14 +132,14 @@ func TestC08_TenDaysOfTwoNodes(t *testing.T) {
 			}
 			wg.Go(func() {
 				defer cancel()
-				if _, err := n.Fire(ctx, clock.Now()); err != nil && whole {
+				if _, _, err := n.Fire(ctx); err != nil && whole {
 					t.Errorf("fire at %v: %v", clock.Now(), err)
 				}
 			})
 		}
 		wg.Wait()
 	}
-	if _, err := nodes[0].Fire(t.Context(), clock.Now()); err != nil {
+	if _, _, err := nodes[0].Fire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d fires were cut off, %d nodes made anew", cut, renewed)
