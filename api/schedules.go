@@ -92,37 +92,40 @@ func (s *Server) updateSchedule(ctx context.Context, c *call, q *v1.Schedule) (*
 	if err != nil {
 		return nil, err
 	}
-	params := schedules.UpdateParams{Namespace: c.namespace, Name: q.GetName(), Change: change, Allow: c.allow}
-	if params.Revision, err = revision(q.GetRevision()); err != nil {
-		return nil, err
+	params := schedules.UpdateParams{
+		Namespace: c.namespace, Name: q.GetName(), Change: change,
+		Complete: func(kept *schedules.Schedule, change *schedules.Change) error {
+			return completeSchedule(c, q, kept, change)
+		},
 	}
-	if err := s.compareSchedule(ctx, q, &params); err != nil {
+	if params.Revision, err = revision(q.GetRevision()); err != nil {
 		return nil, err
 	}
 	return shownSchedule(s.schedules.Update(ctx, params))
 }
 
-// compareSchedule refuses an update that would begin a pause without saying so in its
-// name, and gives it the values that its masks stand for. What info answered may be
-// sent back.
-func (s *Server) compareSchedule(ctx context.Context, q *v1.Schedule, params *schedules.UpdateParams) error {
-	masked := isMaskedItem(params.Item)
-	if !q.GetPaused() && !masked {
-		return nil
-	}
-	sched, err := s.schedules.Get(ctx, params.Namespace, params.Name)
-	switch {
-	case err != nil:
+// completeSchedule refuses an update of who may not produce to the schedule's queue, and one
+// that would begin a pause without saying so in its name, and gives it the values that its
+// masks stand for. What info answered may be sent back.
+func completeSchedule(c *call, q *v1.Schedule, kept *schedules.Schedule, change *schedules.Change) error {
+	if err := c.allow(kept.Queue); err != nil {
 		return err
-	case q.GetPaused() && !sched.Paused:
+	}
+	if q.GetPaused() && !kept.Paused {
 		return queue.Invalid("paused", "is changed by schedules.pause and schedules.resume")
-	case !masked:
+	}
+	if !isMaskedItem(change.Item) {
 		return nil
 	}
-	if params.Revision == 0 {
-		params.Revision = sched.Revision // what was read here must not undo a change in between
+	if change.Queue != nil && *change.Queue != kept.Queue {
+		return queue.Invalid("item", "has %s, and queue_name is another than that for which the kept values were given; give the values", mask)
 	}
-	return unmaskItem(params.Item, &sched.Item)
+	item := *change.Item
+	if item.Target != nil {
+		item.Target = new(*item.Target)
+	}
+	change.Item = &item
+	return unmaskItem(change.Item, &kept.Item)
 }
 
 // listSchedules reads in steps: schedules have payloads, and a page that is large enough

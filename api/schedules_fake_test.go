@@ -62,10 +62,10 @@ func (s *scheds) Update(ctx context.Context, p schedules.UpdateParams) (schedule
 	if err != nil {
 		return sched, err
 	}
-	if err := p.Allow(sched.Queue); err != nil {
+	if err := p.Complete(&sched, &p.Change); err != nil {
 		return sched, err
 	}
-	p.Allow = nil // funcs cannot be compared
+	p.Complete = nil // funcs cannot be compared
 	s.updated = p
 	return sched, nil
 }

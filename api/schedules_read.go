@@ -76,12 +76,13 @@ func clockChange(q clocked, change *schedules.Change) (err error) {
 }
 
 // optionalInstant is nil for one that was left out. The zero time, which is the first
-// instant of the year 1, is none: an update takes away what is kept with it.
+// instant of the year 1, is none: an update takes away what is kept with it. No more is
+// taken of one than answers tell, so that they can be sent back.
 func optionalInstant(at *timestamppb.Timestamp) *time.Time {
 	if at == nil {
 		return nil
 	}
-	return new(at.AsTime())
+	return new(at.AsTime().Truncate(time.Microsecond))
 }
 
 // missedChange takes what was given; 0 and empty texts were not.

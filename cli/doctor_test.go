@@ -7,12 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/posthaste-io/posthaste/api"
 	"github.com/posthaste-io/posthaste/api/client"
-	v1 "github.com/posthaste-io/posthaste/api/v1"
 	"github.com/posthaste-io/posthaste/apikeys"
 	"github.com/posthaste-io/posthaste/test/inproc"
 )
@@ -82,7 +78,7 @@ func TestDoctor_TellsOfSchedulesThatDoNotProduce(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	s.ok("queues", "delete", "reports", "--force", "--yes")
-	for deadline := time.Now().Add(10 * time.Second); s.object("schedules", "info", "tick")["last_error"] == nil; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); s.object("schedules", "info", "tick")["last_error"] == nil; {
 		if time.Now().After(deadline) {
 			t.Fatal("a schedule without its queue has no last_error")
 		}
@@ -93,25 +89,25 @@ func TestDoctor_TellsOfSchedulesThatDoNotProduce(t *testing.T) {
 	}
 }
 
-// One that is due and stays so.
-func TestDoctor_TellsOfSchedulesThatDoNotFire(t *testing.T) {
-	s := newShell(t, inproc.Options{Front: func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/v1/schedules.list" {
-				w.Header().Set("Content-Type", "application/protobuf")
-				body, err := proto.Marshal(&v1.SchedulesListReply{Items: []*v1.Schedule{{Name: "stuck", NextAt: timestamppb.New(time.Now().Add(-5 * time.Minute))}}})
-				if err != nil {
-					t.Error(err)
-				}
-				w.Write(body)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}})
-	r := s.run("", "doctor", "--json")
-	if got := found(t, r); !strings.HasPrefix(got["schedule"], "bad: stuck has been due for 5m") || r.status != exitFailed {
-		t.Errorf("got %v, status %d", got, r.status)
+func TestDoctor_JudgesSchedules(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, tt := range []struct {
+		schedule client.Schedule
+		level    level
+		want     string
+	}{
+		{client.Schedule{Name: "a", Cron: "@daily", NextAt: now.Add(time.Hour)}, 0, ""},
+		{client.Schedule{Name: "b", Cron: "@daily", NextAt: now.Add(-lateFire)}, 0, ""},
+		{client.Schedule{Name: "c", Cron: "@daily", Paused: true}, 0, ""},
+		{client.Schedule{Name: "d", Cron: "@daily", NextAt: now.Add(-5 * time.Minute)}, isBad, "d has been due for 5m"},
+		{client.Schedule{Name: "e", Cron: "@daily", NextAt: now.Add(time.Hour), LastError: "queue gone"}, isWarning, "e could not produce: queue gone"},
+		{client.Schedule{Name: "f", Cron: "@daily", LastError: "queue gone", Paused: true}, 0, ""},
+		{client.Schedule{Name: "g", LastError: "written by a newer release"}, isBad, "g cannot be read: written by a newer release"},
+	} {
+		if got := judgeSchedule(&tt.schedule, now); got.level != tt.level || !strings.HasPrefix(got.text, tt.want) || tt.want == "" && got.text != "" {
+			t.Errorf("%s: got %v %q, want %v %q", tt.schedule.Name, got.level, got.text, tt.level, tt.want)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ type scheduleFlags struct {
 	Jitter  *time.Duration    `placeholder:"DURATION" help:"Move all fires by the same time of up to so much, 24h at most, another one for each schedule; 0s moves none. Default 0s."`
 	StartAt *instantFlag      `placeholder:"TIME" help:"No fires before this instant, such as 2030-01-31T08:00:00Z; none takes it away."`
 	EndAt   *instantFlag      `placeholder:"TIME" help:"No fires from this instant on; none takes it away."`
-	Label   map[string]string `sep:"none" mapsep:"none" placeholder:"NAME=VALUE" help:"A note of yours. May be repeated; an update replaces all of them, and NAME= takes one away."`
+	Label   map[string]string `sep:"none" mapsep:"none" placeholder:"NAME=VALUE" help:"A note of yours. May be repeated; an update replaces all of them, and NAME= alone leaves none."`
 }
 
 // instantFlag is an instant, or none.

@@ -242,17 +242,19 @@ func (f *connection) fires(ctx context.Context, c *console, do func(*client.Clie
 
 type schedulesTriggerCommand struct {
 	scheduleName
+	Key string `placeholder:"TEXT" help:"An idempotency key: a second call with it answers the item of the first, for 24 hours."`
+
 	connection
 }
 
 // run implements Command.
 func (f *schedulesTriggerCommand) run(ctx context.Context, c *console) error {
 	return f.with(ctx, func(ctx context.Context, cl *client.Client) error {
-		id, err := cl.TriggerSchedule(ctx, f.Schedule)
+		made, err := cl.TriggerSchedule(ctx, f.Schedule, client.Trigger{IdempotencyKey: f.Key})
 		if err != nil {
 			return err
 		}
-		return f.done(c, triggeredView{id}, "%s", id)
+		return f.done(c, triggeredView{made.ItemID, made.Duplicate}, "%s", made.ItemID)
 	})
 }
 

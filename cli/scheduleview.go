@@ -55,7 +55,8 @@ type missedView struct {
 }
 
 type triggeredView struct {
-	ItemID string `json:"item_id"`
+	ItemID    string `json:"item_id"`
+	Duplicate bool   `json:"duplicate"`
 }
 
 type fireView struct {

@@ -69,6 +69,9 @@ func (s Spec) Next(after time.Time, c Clock) (Fire, bool) {
 	return Fire{}, false
 }
 
+// Every is the distance of an @every, and 0 for other expressions.
+func (s Spec) Every() time.Duration { return s.every }
+
 // nextEvery counts in seconds: a [time.Duration] ends after 292 years, and the anchor may
 // be the zero time.
 func (s Spec) nextEvery(after time.Time, c Clock) time.Time {

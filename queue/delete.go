@@ -177,16 +177,16 @@ func (b *Broker) endNumbers(ctx context.Context) error {
 				return err
 			}
 		}
-		if len(due.Unreadable) > 0 {
-			return due.Unreadable[0].Err
-		}
-		if due.Len() < page {
+		if len(due.Values) < page {
 			return nil
 		}
 	}
 }
 
 func (b *Broker) endNumber(ctx context.Context, e *Versioned[NumberEntry]) error {
+	if e.Err != nil {
+		return e.Err
+	}
 	s, _, err := b.opts.Queues.Get(ctx, e.Namespace, e.Value.Queue)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err

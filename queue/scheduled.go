@@ -1,9 +1,6 @@
 package queue
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // ScheduledItem is what a schedule produces at one of its times. Key makes it the only one
 // for that time, as long as idempotency keys are known.
@@ -46,8 +43,12 @@ func (b *Broker) Prepare(ctx context.Context, ns Namespace, queue string, items 
 	return p, nil
 }
 
-// Release lets go of the queue, and wakes it if the items were written.
+// Release lets go of the queue, and wakes it if the items were written. The zero value has
+// neither.
 func (p *Prepared) Release(written bool) {
+	if p.queue == nil {
+		return
+	}
 	p.queue.unpin()
 	if written {
 		p.b.Wake(p.queue.number)
@@ -63,8 +64,6 @@ func (b *Broker) CheckProduce(ctx context.Context, call ProduceCall) error {
 	if err := b.checkWays(ctx, call.Namespace, call.Queue, len(call.Items), content); err != nil {
 		return err
 	}
-	if _, err := b.known.named(ctx, call.Namespace, call.Queue); err != nil {
-		return fmt.Errorf("queue %s: %w", call.Queue, err)
-	}
-	return nil
+	_, err := b.known.named(ctx, call.Namespace, call.Queue)
+	return err
 }

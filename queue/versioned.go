@@ -10,29 +10,16 @@ type Versioned[T any] struct {
 	// WakeAt is when it falls due, or zero.
 	WakeAt time.Time
 	Value  T
+	// Err is why this release cannot read the value, where answers have such ones; it names it.
+	Err error
 }
 
 // Due is what has fallen due of a collection of values.
 type Due[T any] struct {
-	// Values are in the order of their times, earliest first.
+	// Values are in the order of their times, earliest first, with those that cannot be read.
 	Values []Versioned[T]
-	// Unreadable fell due as well.
-	Unreadable []Unreadable
 	// Next is the earliest time that is still to come, zero if there is none.
 	Next time.Time
 	// Now is the store's time, by which that was judged.
 	Now time.Time
-}
-
-// Len is how many fell due.
-func (d *Due[T]) Len() int { return len(d.Values) + len(d.Unreadable) }
-
-// Unreadable names a stored value that this release cannot read.
-type Unreadable struct {
-	Namespace Namespace
-	Name      string
-	Revision  uint64
-	WakeAt    time.Time
-	// Err says why, and names it.
-	Err error
 }

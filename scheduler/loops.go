@@ -125,7 +125,7 @@ func (s *Scheduler) fire(ctx context.Context) {
 		next, now, err := s.schedules.Fire(ctx)
 		trouble(ctx, err)
 		wait := s.o.PollEvery
-		if err == nil && !next.IsZero() {
+		if !next.IsZero() {
 			wait = min(wait, max(leastWait, next.Sub(now)))
 		}
 		timer.Reset(wait)

@@ -118,14 +118,7 @@ func (s *Scheduler) Fires(schedules Schedules) { s.schedules = schedules }
 // Changed says that a schedule may fire earlier than was known. It is quick.
 func (s *Scheduler) Changed() { nudge(s.changed) }
 
-// Now is the store's time, as near as is known.
-func (s *Scheduler) Now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now()
-}
-
-// now is called with the lock held.
+// now is the store's time, as near as is known. It is called with the lock held.
 func (s *Scheduler) now() time.Time { return s.stored.Add(time.Since(s.heard)) }
 
 // learn is called by the broker, often, and must be quick.

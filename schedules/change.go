@@ -5,7 +5,7 @@ import (
 	"maps"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones do not depend on what a machine has installed
+	_ "time/tzdata" // for machines that have none
 
 	"github.com/posthaste-io/posthaste/cron"
 	"github.com/posthaste-io/posthaste/queue"
@@ -74,7 +74,11 @@ func (s *Service) apply(ctx context.Context, sched *Schedule, c *Change) error {
 	}
 	item := sched.item(sched.CreatedAt, sched.CreatedAt)
 	err := s.broker.CheckProduce(ctx, queue.ProduceCall{Namespace: sched.Namespace, Queue: sched.Queue, Items: []queue.ProduceItem{item}})
-	return atItem(err)
+	if err != nil {
+		return atItem(err)
+	}
+	sched.LastError = "" // it is taken now
+	return nil
 }
 
 func set[T any](to, from *T) {
@@ -88,14 +92,12 @@ func (s *Schedule) check() error {
 		return err
 	}
 	switch {
-	case s.Jitter < 0 || s.Jitter > maxJitter:
-		return queue.Invalid("jitter", "is %s; want 0s to %s", s.Jitter, maxJitter)
+	case s.Jitter < 0 || s.Jitter > maxJitter || s.Jitter%time.Second != 0:
+		return queue.Invalid("jitter", "is %s; want 0s to %s, in whole seconds", s.Jitter, maxJitter)
 	case s.Missed.Max < 1 || s.Missed.Max > MaxMissed:
 		return queue.Invalid("missed.max", "is %d; want 1 to %d", s.Missed.Max, MaxMissed)
 	case s.Missed.Grace < 0 || s.Missed.Grace > maxGrace:
 		return queue.Invalid("missed.grace", "is %s; want 0s to %s", s.Missed.Grace, maxGrace)
-	case !s.StartAt.IsZero() && !s.EndAt.IsZero() && !s.StartAt.Before(s.EndAt):
-		return queue.Invalid("end_at", "is not after start_at")
 	case len(s.Labels) > maxLabels:
 		return queue.Invalid("labels", "are %d; want at most %d", len(s.Labels), maxLabels)
 	case !s.Item.DueAt.IsZero() || s.Item.Delay != 0 || s.Item.IdempotencyKey != "":
@@ -105,6 +107,13 @@ func (s *Schedule) check() error {
 		if name == "" || len(name) > maxLabel || len(value) > maxLabel {
 			return queue.Invalid("labels", "has one that is not 1 to %d bytes, with a value of as many", maxLabel)
 		}
+	}
+	return s.checkSpan()
+}
+
+func (s *Schedule) checkSpan() error {
+	if !s.StartAt.IsZero() && !s.EndAt.IsZero() && !s.StartAt.Before(s.EndAt) {
+		return queue.Invalid("end_at", "is not after start_at")
 	}
 	return nil
 }
@@ -130,7 +139,7 @@ func (s *Schedule) times() (cron.Spec, cron.Clock, error) {
 
 // zoneOf finds a zone by its name in the tz database, never the machine's own.
 func zoneOf(name string) (*time.Location, error) {
-	if name == "" || strings.EqualFold(name, "local") || strings.EqualFold(name, "localtime") || len(name) > maxZoneName || strings.Contains(name, "..") || strings.ContainsAny(name, "\\\x00") || name[0] == '/' {
+	if !isZoneName(name) {
 		return nil, queue.Invalid("zone", "%.64q is not a name of the tz database; want one such as UTC or Europe/Berlin", name)
 	}
 	zone, err := time.LoadLocation(name)
@@ -140,14 +149,45 @@ func zoneOf(name string) (*time.Location, error) {
 	return zone, nil
 }
 
+// isZoneName says whether a name may be one on every node: not the machine's own, and none
+// of what lies beside zones in a machine's files, such as those that count leap seconds.
+func isZoneName(name string) bool {
+	for _, part := range strings.Split(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			return false
+		}
+	}
+	for _, beside := range []string{"local", "localtime", "posixrules", "posix/", "right/"} {
+		if strings.EqualFold(name, beside) || beside[len(beside)-1] == '/' && len(name) > len(beside) && strings.EqualFold(name[:len(beside)], beside) {
+			return false
+		}
+	}
+	return len(name) <= maxZoneName && !strings.ContainsAny(name, "\\\x00")
+}
+
 // next is the first time after an instant that the schedule has, zero if there is none.
 func (s *Schedule) next(spec cron.Spec, clock cron.Clock, after time.Time) time.Time {
-	if before := s.StartAt.Add(-time.Nanosecond); !s.StartAt.IsZero() && before.After(after) {
-		after = before
-	}
-	fire, ok := spec.Next(after, clock)
-	if !ok || fire.At.Year() > maxYear || !s.EndAt.IsZero() && !fire.At.Before(s.EndAt) {
+	fire, ok := s.nextFire(spec, clock, after)
+	if !ok {
 		return time.Time{}
 	}
 	return fire.At.UTC()
+}
+
+func (s *Schedule) nextFire(spec cron.Spec, clock cron.Clock, after time.Time) (cron.Fire, bool) {
+	var floor time.Time
+	switch {
+	case !s.StartAt.IsZero():
+		floor = s.StartAt.Add(-time.Nanosecond)
+	case spec.Every() > 0:
+		floor = s.CreatedAt // where its distances begin, and no time itself as a start is
+	}
+	if floor.After(after) {
+		after = floor
+	}
+	fire, ok := spec.Next(after, clock)
+	if !ok || fire.At.Add(s.shift()).UTC().Year() > maxYear || !s.EndAt.IsZero() && !fire.At.Before(s.EndAt) {
+		return cron.Fire{}, false
+	}
+	return fire, true
 }

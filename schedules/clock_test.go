@@ -1,82 +1,53 @@
 package schedules_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/schedules"
+	"github.com/posthaste-io/posthaste/storage/storagetest"
 )
 
-// The store says what is due. A node that is behind fires what the store says, for its
-// time; it neither waits for its own clock nor fires twice.
-func TestC15_ANodeBehindFiresByTheStoresClock(t *testing.T) {
+// The store says what time it is, and what is due. A node whose clock is another fires no
+// earlier and no later, and plans no other times.
+func TestC15_FiresByTheStoresClock(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, r *rig) {
-		r.create("*/10 * * * *", schedules.Change{})
-		r.Service = r.skewedNode(-time.Hour)
-		for i := range 6 {
-			pass(10 * time.Minute)
-			for range 3 {
-				if next := r.fire(); !next.After(time.Now()) {
-					t.Fatalf("next at %v", next)
+	for _, ahead := range []time.Duration{-time.Hour, -time.Millisecond, time.Millisecond, time.Hour} {
+		inBubbleAhead(t, ahead, func(t *testing.T, r *rig) {
+			now := func() time.Time { return time.Now().Add(ahead) }
+			made := r.create("* * * * * *", schedules.Change{})
+			if want := now().Truncate(time.Second).Add(time.Second); !made.NominalAt.Equal(want) {
+				t.Errorf("the first is at %v, want %v", made.NominalAt, want)
+			}
+			pass(time.Until(made.NominalAt.Add(-ahead)) - time.Microsecond)
+			for range 6 {
+				before := len(r.times())
+				r.fire()
+				if got := len(r.times()); got != before {
+					t.Errorf("%d items before their time", got-before)
 				}
-			}
-			if n := len(r.items()); n != i+1 {
-				t.Fatalf("%d items after %d times", n, i+1)
-			}
-			if sched := r.sched(); !sched.LastFiredAt.Equal(time.Now()) || r.fired[i].Lag != 0 {
-				t.Errorf("fired at %v, %v late; want %v, which is on time", sched.LastFiredAt, r.fired[i].Lag, time.Now())
-			}
-		}
-		r.wantTimes(10*time.Minute, 20*time.Minute, 30*time.Minute, 40*time.Minute, 50*time.Minute, 60*time.Minute)
-		r.wantCounts(0, 0)
-	})
-}
-
-// Nothing is due by the clock of a node alone.
-func TestC15_ANodeAheadFiresNothingEarly(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, r *rig) {
-		r.create("* * * * * *", schedules.Change{})
-		for _, ahead := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
-			r.Service = r.skewedNode(ahead)
-			pass(time.Second - time.Microsecond)
-			n := len(r.times())
-			r.fire()
-			if got := len(r.times()); got != n {
-				t.Errorf("ahead by %v: %d items before their time", ahead, got-n)
-			}
-			pass(time.Microsecond)
-			r.fire()
-			r.fire()
-		}
-		r.wantTimes(time.Second, 2*time.Second, 3*time.Second)
-	})
-}
-
-// Nodes whose clocks differ by two hours share the times among them, each once.
-func TestC15_NodesWithOtherClocksFireOnce(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, r *rig) {
-		r.create("0 */3 * * *", schedules.Change{})
-		nodes := []*schedules.Service{r.skewedNode(-time.Hour), r.skewedNode(time.Hour)}
-		for range 24 {
-			pass(time.Hour)
-			for _, node := range nodes {
-				if _, _, err := node.Fire(t.Context()); err != nil {
-					t.Fatal(err)
+				pass(time.Microsecond)
+				for range 3 {
+					r.fire()
 				}
+				if got := len(r.times()); got != before+1 {
+					t.Errorf("%d items, want one", got-before)
+				}
+				if sched := r.sched(); !sched.LastFiredAt.Equal(now()) || !sched.LastAt.Equal(now()) || r.fired[before].Lag != 0 {
+					t.Errorf("fired at %v for %v, %v late; want %v", sched.LastFiredAt, sched.LastAt, r.fired[before].Lag, now())
+				}
+				changed := r.update(schedules.Change{Zone: new("UTC")})
+				if want := now().Add(time.Second); !changed.NominalAt.Equal(want) {
+					t.Errorf("after a change the next is at %v, want %v", changed.NominalAt, want)
+				}
+				pass(time.Second - time.Microsecond)
 			}
-		}
-		var want []time.Duration
-		for i := range 8 {
-			want = append(want, time.Duration(i+1)*3*time.Hour)
-		}
-		r.wantTimes(want...)
-		r.wantCounts(0, 0)
-	})
+			r.wantCounts(0, 0)
+		})
+	}
 }
 
 func TestService_JitterMovesAllFiresAlike(t *testing.T) {
@@ -222,40 +193,39 @@ func TestService_APausedQueueTakesItems(t *testing.T) {
 	})
 }
 
-// What was missed is made up for by the policy, whatever a node takes the store's time for.
-func TestC10_BacklogOfANodeThatIsBehindIsNotMadeUpForOneByOne(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, r *rig) {
-		r.create("* * * * *", schedules.Change{Missed: missed(schedules.Missed{Policy: schedules.MissSkip})})
-		r.Service = r.skewedNode(-8 * time.Hour)
-		pass(8 * time.Hour)
-		r.fire()
-		r.wantTimes(8 * time.Hour)
-		r.wantCounts(8*60-1, 0)
-	})
-}
-
 // A hiccup of less than a minute drops nothing of what fires each second; a longer outage is
 // one, and the policy says what becomes of it.
 func TestC10_AHiccupDropsNothing(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []schedules.MissedPolicy{schedules.MissLatest, schedules.MissSkip, schedules.MissAll} {
-		inBubble(t, func(t *testing.T, r *rig) {
-			r.create("* * * * * *", schedules.Change{Missed: missed(schedules.Missed{Policy: policy, Max: 1})})
-			pass(3 * time.Second)
-			r.fire()
-			r.wantTimes(time.Second, 2*time.Second, 3*time.Second)
-			pass(schedules.OnTime)
-			r.fire()
-			if n := len(r.times()); n != 63 {
-				t.Errorf("policy %d: %d items, want one for each of 63 s", policy, n)
-			}
-			r.wantCounts(0, 0)
-			pass(schedules.OnTime + 2*time.Second)
-			r.fire()
-			if sched := r.sched(); sched.MissedCount == 0 || len(r.times()) == 63+62 {
-				t.Errorf("policy %d: an outage was made up for whole: %d items, %d missed", policy, len(r.times()), sched.MissedCount)
-			}
+	for _, tt := range []struct {
+		name   string
+		missed schedules.Missed
+		after  int // an outage of 62 s
+	}{
+		{"latest", schedules.Missed{}, 1},
+		{"skip", schedules.Missed{Policy: schedules.MissSkip}, 61}, // those that are at most a minute late
+		{"all", schedules.Missed{Policy: schedules.MissAll, Max: 7}, 7},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, r *rig) {
+				r.create("* * * * * *", schedules.Change{Missed: missed(tt.missed)})
+				pass(3 * time.Second)
+				r.fire()
+				r.wantTimes(time.Second, 2*time.Second, 3*time.Second)
+				pass(schedules.OnTime)
+				r.fire()
+				if n := len(r.times()); n != 63 {
+					t.Errorf("%d items, want one for each of 63 s", n)
+				}
+				r.wantCounts(0, 0)
+				pass(schedules.OnTime + 2*time.Second)
+				r.fire()
+				if n := len(r.times()) - 63; n != tt.after {
+					t.Errorf("%d items of 62 s in which nobody fired, want %d", n, tt.after)
+				}
+				r.wantCounts(int64(62-tt.after), 0)
+			})
 		})
 	}
 }
@@ -287,15 +257,13 @@ func TestService_JitteredFireThatIsStillToComeOutlivesChanges(t *testing.T) {
 	})
 }
 
-// A time that was decided does not come again, whatever is changed, also by a node whose
-// clock is behind.
+// A time that was decided does not come again, whatever is changed.
 func TestC08_ChangeRightAfterAFireFiresNothingTwice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.create("* * * * *", schedules.Change{})
 		pass(time.Minute)
 		r.fire()
-		r.Service = r.skewedNode(-time.Second)
 		if sched := r.sched(); !sched.DecidedAt.Equal(sched.LastAt) {
 			t.Fatalf("decided up to %s, fired for %s", sched.DecidedAt, sched.LastAt)
 		}
@@ -306,18 +274,106 @@ func TestC08_ChangeRightAfterAFireFiresNothingTwice(t *testing.T) {
 	})
 }
 
-// Of more than a call may have the newest are made up for.
-func TestC10_WhatDoesNotFitIntoOneCallIsCutAndNotLost(t *testing.T) {
+// Of more than a call may have, the rest is written by calls of its own.
+func TestC10_WhatDoesNotFitIntoOneCallIsNotLost(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
-		item := queue.ProduceItem{Content: queue.Content{Payload: make([]byte, 200_000)}}
+		item := queue.ProduceItem{Content: queue.Content{Reference: "{{nominal_at}}", Payload: make([]byte, 200_000)}}
 		r.create("* * * * *", schedules.Change{Item: &item, Missed: missed(schedules.Missed{Policy: schedules.MissAll, Max: 100})})
 		pass(100 * time.Minute)
 		r.fire()
-		n := len(r.items())
-		if sched := r.sched(); n < 10 || !sched.LastAt.Equal(sched.DecidedAt) {
-			t.Errorf("%d items, the last for %s; want as many as fit, the newest among them", n, sched.LastAt)
+		var want []time.Duration
+		for i := range 100 {
+			want = append(want, time.Duration(i+1)*time.Minute)
 		}
-		r.wantCounts(int64(100-n), 0)
+		r.wantTimes(want...)
+		r.wantCounts(0, 0)
+		if len(r.fired) < 4 || r.fired[0].Lag < 10*time.Minute {
+			t.Errorf("%d writes, the first %v late; want several, and the oldest first", len(r.fired), r.fired[0].Lag)
+		}
+	})
+}
+
+// A change drops nothing that was due and did not fire yet, also where it comes each time in
+// between.
+func TestC08_AChangeDropsNothingThatIsDue(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(*rig){
+		"another zone": func(r *rig) { r.update(schedules.Change{Zone: new("Etc/UTC")}) },
+		"another start": func(r *rig) {
+			r.update(schedules.Change{StartAt: new(time.Now().Add(-time.Hour))})
+		},
+		"a pause": func(r *rig) {
+			for _, change := range []func(context.Context, queue.Namespace, string) (schedules.Schedule, error){r.Pause, r.Resume} {
+				if _, err := change(r.t.Context(), ns, "sched"); err != nil {
+					r.t.Error(err)
+				}
+			}
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, r *rig) {
+				r.create("* * * * * *", schedules.Change{})
+				var want []time.Duration
+				for i := range 20 {
+					pass(time.Second)
+					change(r)
+					want = append(want, time.Duration(i+1)*time.Second)
+				}
+				r.wantTimes(want...)
+				r.wantCounts(0, 0)
+			})
+		})
+	}
+}
+
+// While a schedule cannot fire, no change drops what is due; a pause has to work all the
+// same, and counts it.
+func TestC08_AChangeWaitsForWhatIsDue(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.create("* * * * *", schedules.Change{Missed: missed(schedules.Missed{Policy: schedules.MissAll})})
+		pass(3 * time.Minute)
+		r.store.FailBefore(storagetest.PutDocument, 1, queue.ErrDiskFull)
+		_, err := r.Update(t.Context(), schedules.UpdateParams{Namespace: ns, Name: "sched", Change: schedules.Change{Zone: new("Etc/UTC")}})
+		r.wantError(err, queue.ErrDiskFull)
+		r.store.FailBefore(storagetest.PutDocument, 1, queue.ErrDiskFull)
+		if _, err := r.Pause(t.Context(), ns, "sched"); err != nil {
+			t.Fatal(err)
+		}
+		if sched := r.sched(); sched.MissedCount != 3 || !strings.Contains(sched.LastError, queue.ErrDiskFull.Error()) {
+			t.Errorf("missed %d, %q; want the three, and why", sched.MissedCount, sched.LastError)
+		}
+		r.wantTimes()
+	})
+}
+
+// What the store does not take in one write is written by several, and what it never takes is
+// let go.
+func TestC10_WhatTheStoreDoesNotTakeHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	tooLarge := &queue.TooLargeError{Field: "items", Limit: 6_000_000, Unit: "bytes"}
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.create("* * * * *", schedules.Change{Missed: missed(schedules.Missed{Policy: schedules.MissAll})})
+		pass(10 * time.Minute)
+		r.store.FailBefore(storagetest.PutDocument, 1, tooLarge)
+		r.fire()
+		if n := len(r.items()); n != 10 || len(r.fired) != 2 {
+			t.Errorf("%d items by %d writes, want all by two", n, len(r.fired))
+		}
+		pass(time.Minute)
+		r.store.FailBefore(storagetest.PutDocument, 1, tooLarge)
+		r.fire()
+		if n := len(r.items()); n != 10 || !strings.Contains(r.sched().LastError, "over the limit") {
+			t.Errorf("%d items, %q; want no more, and the reason", n, r.sched().LastError)
+		}
+		pass(time.Minute)
+		r.fire()
+		if n := len(r.items()); n != 11 || r.sched().LastError != "" {
+			t.Errorf("%d items, %q; want it to go on", n, r.sched().LastError)
+		}
+		r.wantCounts(1, 0)
 	})
 }

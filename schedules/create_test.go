@@ -75,6 +75,13 @@ func TestI03_CreateNamesTheFieldAtFault(t *testing.T) {
 		{"a zone that is too long", zone(long), "zone"},
 		{"an empty queue name", change(schedules.Change{Queue: new("")}), "queue_name"},
 		{"a negative jitter", change(schedules.Change{Jitter: new(-time.Second)}), "jitter"},
+		{"an empty part of a zone", zone("Europe//Berlin"), "zone"},
+		{"a zone from here", zone("Europe/./Berlin"), "zone"},
+		{"a zone with leap seconds", zone("right/Europe/Berlin"), "zone"},
+		{"a zone of another tree", zone("posix/Europe/Berlin"), "zone"},
+		{"the rules of POSIX", zone("posixrules"), "zone"},
+		{"a jitter of less than a second", change(schedules.Change{Jitter: new(500 * time.Millisecond)}), "jitter"},
+		{"a start after all times", change(schedules.Change{StartAt: new(time.Date(9999, 12, 31, 23, 59, 30, 0, time.UTC))}), "start_at"},
 		{"a jitter of over a day", change(schedules.Change{Jitter: new(24*time.Hour + 1)}), "jitter"},
 		{"too many to make up for", change(schedules.Change{Missed: missed(schedules.Missed{Max: 101})}), "missed.max"},
 		{"less than none to make up for", change(schedules.Change{Missed: missed(schedules.Missed{Max: -1})}), "missed.max"},
@@ -192,5 +199,27 @@ func TestService_PreviewOfWhatIsKept(t *testing.T) {
 		}
 		_, err = r.Preview(t.Context(), schedules.PreviewParams{Namespace: ns, Name: "other", Count: 5})
 		r.wantError(err, queue.ErrNotFound)
+	})
+}
+
+// The distances of @every begin at a start, which is a time, or at the creation, which is none;
+// the preview of one that is kept says so as well.
+func TestService_EveryBeginsWhereItSays(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		start := newYear.Add(time.Hour)
+		for _, tt := range []struct {
+			start *time.Time
+			want  time.Time
+		}{{nil, newYear.Add(90 * time.Second)}, {&start, start}} {
+			made := r.create("@every 90s", schedules.Change{StartAt: tt.start})
+			fires, err := r.Preview(t.Context(), schedules.PreviewParams{Namespace: ns, Name: "sched", Count: 2, From: newYear.Add(-time.Hour)})
+			if err != nil || !made.NominalAt.Equal(tt.want) || !fires[0].At.Equal(tt.want) || !fires[1].At.Equal(tt.want.Add(90*time.Second)) {
+				t.Errorf("next at %v, preview %v, %v; want %v first", made.NominalAt, fires, err, tt.want)
+			}
+			if err := r.Delete(t.Context(), ns, "sched"); err != nil {
+				t.Fatal(err)
+			}
+		}
 	})
 }

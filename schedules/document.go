@@ -91,7 +91,18 @@ func toDocument(s *Schedule) Document {
 	return d
 }
 
+// read returns what a document says.
+func read(doc *queue.Versioned[Document]) (Schedule, error) {
+	if doc.Err != nil {
+		return Schedule{}, doc.Err
+	}
+	return fromDocument(&doc.Value, doc.Revision)
+}
+
 func fromDocument(d *Document, revision uint64) (Schedule, error) {
+	if !d.isKnown() {
+		return Schedule{}, fmt.Errorf("schedule %s: it has a policy that this release does not know: written by a newer release, or damaged", d.Name)
+	}
 	s := Schedule{
 		Namespace: d.Namespace, Name: d.Name, ID: d.ID, Cron: d.Cron, Zone: d.Zone, Queue: d.Queue,
 		Item: queue.ProduceItem{
@@ -115,6 +126,12 @@ func fromDocument(d *Document, revision uint64) (Schedule, error) {
 		s.LastItem = id
 	}
 	return s, nil
+}
+
+// isKnown says whether this release knows all policies.
+func (d *Document) isKnown() bool {
+	return d.Forward >= cron.RunAfter && d.Forward <= cron.SkipForward && d.Back >= cron.First && d.Back <= cron.Both &&
+		d.Missed.Policy >= MissLatest && d.Missed.Policy <= MissAll && d.Overlap >= OverlapAllow && d.Overlap <= OverlapQueueOne
 }
 
 // size is what the document takes, in bytes.

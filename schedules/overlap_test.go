@@ -80,6 +80,19 @@ func TestService_OverlapIsDecidedByTheItemBefore(t *testing.T) {
 }
 
 // With one that is worked on and one that waits there is enough.
+// An expired item is done; that the sweep has not found it yet is no reason to wait.
+func TestService_OverlapDoesNotWaitForWhatIsExpired(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, r *rig) {
+		item := stamped
+		item.ExpireTTL = 55 * time.Second
+		r.create("* * * * *", schedules.Change{Item: &item, Overlap: new(schedules.OverlapSkip)})
+		r.serve(4 * time.Minute)
+		r.wantTimes(time.Minute, 2*time.Minute, 3*time.Minute, 4*time.Minute)
+		r.wantCounts(0, 0)
+	})
+}
+
 func TestService_OverlapQueueOneQueuesOne(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {

@@ -28,6 +28,7 @@ const ns = queue.DefaultNamespace
 type rig struct {
 	*schedules.Service
 	t      *testing.T
+	ahead  time.Duration // of the store's clock before ours
 	store  *storagetest.Faulty
 	broker *queue.Broker
 	orders queue.Settings
@@ -43,8 +44,15 @@ var newYear = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 // inBubble runs f with a service and the queue "orders".
 func inBubble(t *testing.T, f func(*testing.T, *rig)) {
 	t.Helper()
+	inBubbleAhead(t, 0, f)
+}
+
+// inBubbleAhead has a store whose clock is ahead of ours.
+func inBubbleAhead(t *testing.T, ahead time.Duration, f func(*testing.T, *rig)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, store: storagetest.NewFaulty(storagetest.NewModel(time.Now))}
+		r := &rig{t: t, ahead: ahead}
+		r.store = storagetest.NewFaulty(storagetest.NewModel(func() time.Time { return time.Now().Add(ahead) }))
 		r.broker = newBroker(r.store)
 		r.Service = r.otherNode()
 		r.orders = r.createQueue("orders")
@@ -66,13 +74,9 @@ func newBroker(store storage.Backend) *queue.Broker {
 }
 
 // otherNode returns a service over the same store that knows nothing but what is stored.
-func (r *rig) otherNode() *schedules.Service { return r.skewedNode(0) }
-
-// skewedNode is one whose clock is ahead of the store's.
-func (r *rig) skewedNode(ahead time.Duration) *schedules.Service {
+func (r *rig) otherNode() *schedules.Service {
 	return schedules.New(schedules.Options{
 		Docs: storage.NewCollection[schedules.Document](r.store, "schedule"), Broker: r.broker,
-		Now: func() time.Time { return time.Now().Add(ahead) },
 		Observe: func(f schedules.Fired) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -141,8 +145,8 @@ func (r *rig) fire() (next time.Time) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if !now.Equal(time.Now()) {
-		r.t.Errorf("it is %v by the store, want %v", now, time.Now())
+	if want := time.Now().Add(r.ahead); !now.Equal(want) {
+		r.t.Errorf("it is %v by the store, want %v", now, want)
 	}
 	return next
 }

@@ -72,22 +72,37 @@ func (c *Collection[T]) Delete(ctx context.Context, ns queue.Namespace, name str
 	return nil
 }
 
+// Revision returns that of a value, also of one that cannot be read.
+func (c *Collection[T]) Revision(ctx context.Context, ns queue.Namespace, name string) (uint64, error) {
+	doc, err := c.documents.Get(ctx, c.key(ns, name))
+	if err != nil {
+		return 0, c.wrap(name, err)
+	}
+	return doc.Revision, nil
+}
+
 // List returns a namespace's values in the order of their names, after the one
-// named (or from the first), at most limit.
+// named (or from the first), at most limit. One that cannot be read is an error.
 func (c *Collection[T]) List(ctx context.Context, ns queue.Namespace, after string, limit int) ([]queue.Versioned[T], error) {
+	values, err := c.ListAll(ctx, ns, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	for i := range values {
+		if values[i].Err != nil {
+			return nil, values[i].Err
+		}
+	}
+	return values, nil
+}
+
+// ListAll is List with those values that cannot be read, each with the reason.
+func (c *Collection[T]) ListAll(ctx context.Context, ns queue.Namespace, after string, limit int) ([]queue.Versioned[T], error) {
 	docs, err := c.documents.List(ctx, c.kind, ns, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", c.kind, err)
 	}
-	values := make([]queue.Versioned[T], 0, len(docs))
-	for i := range docs {
-		value, err := decode[T](docs[i].Value)
-		if err != nil {
-			return nil, c.wrap(docs[i].Name, err)
-		}
-		values = append(values, versioned(&docs[i], value))
-	}
-	return values, nil
+	return c.versioned(docs), nil
 }
 
 // Due returns values of any namespace whose time has come by the store's clock,
@@ -97,33 +112,7 @@ func (c *Collection[T]) Due(ctx context.Context, limit int) (queue.Due[T], error
 	if err != nil {
 		return queue.Due[T]{}, fmt.Errorf("due %s: %w", c.kind, err)
 	}
-	due := queue.Due[T]{Next: found.Next, Now: found.Now}
-	for i := range found.Documents {
-		doc := &found.Documents[i]
-		value, err := decode[T](doc.Value)
-		if err != nil {
-			due.Unreadable = append(due.Unreadable, queue.Unreadable{
-				Namespace: doc.Namespace, Name: doc.Name, Revision: doc.Revision, WakeAt: doc.WakeAt, Err: c.wrap(doc.Name, err),
-			})
-			continue
-		}
-		due.Values = append(due.Values, versioned(doc, value))
-	}
-	return due, nil
-}
-
-// Postpone makes Due return a value from another time on, if revision is the stored one. The
-// value stays as it is, also one that cannot be read.
-func (c *Collection[T]) Postpone(ctx context.Context, ns queue.Namespace, name string, revision uint64, wakeAt time.Time) error {
-	doc, err := c.documents.Get(ctx, c.key(ns, name))
-	if err != nil {
-		return c.wrap(name, err)
-	}
-	doc.Revision, doc.WakeAt = revision, wakeAt
-	if _, err := c.documents.Put(ctx, doc); err != nil {
-		return c.wrap(name, err)
-	}
-	return nil
+	return queue.Due[T]{Values: c.versioned(found.Documents), Next: found.Next, Now: found.Now}, nil
 }
 
 func (c *Collection[T]) key(ns queue.Namespace, name string) DocumentKey {
@@ -134,8 +123,18 @@ func (c *Collection[T]) wrap(name string, err error) error {
 	return fmt.Errorf("%s %s: %w", c.kind, name, err)
 }
 
-func versioned[T any](doc *Document, value T) queue.Versioned[T] {
-	return queue.Versioned[T]{Namespace: doc.Namespace, Name: doc.Name, Revision: doc.Revision, WakeAt: doc.WakeAt, Value: value}
+func (c *Collection[T]) versioned(docs []Document) []queue.Versioned[T] {
+	values := make([]queue.Versioned[T], len(docs))
+	for i, doc := range docs {
+		value, err := decode[T](doc.Value)
+		if err != nil {
+			err = c.wrap(doc.Name, err)
+		}
+		values[i] = queue.Versioned[T]{
+			Namespace: doc.Namespace, Name: doc.Name, Revision: doc.Revision, WakeAt: doc.WakeAt, Value: value, Err: err,
+		}
+	}
+	return values
 }
 
 func encode(value any) ([]byte, error) {

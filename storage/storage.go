@@ -43,7 +43,7 @@ type Documents interface {
 	// after the one named (or from the first).
 	List(ctx context.Context, kind string, ns queue.Namespace, after string, limit int) ([]Document, error)
 	// Due returns documents of one kind, in any namespace, whose WakeAt is not after
-	// the store's now, earliest first.
+	// the store's now, earliest first. A limit of 0 asks for the times alone.
 	Due(ctx context.Context, kind string, limit int) (DueDocuments, error)
 }
 

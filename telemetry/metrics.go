@@ -151,7 +151,7 @@ var (
 	scheduleSkipped = define("posthaste.schedule.skipped", counter, "{fire}",
 		"Times of schedules for which no item was produced, since the one before was not done.", "schedule")
 	scheduleLag = define("posthaste.schedule.lag", gauge, "s",
-		"How late the last fire of a schedule was.", "schedule")
+		"How late the last fire of a schedule at this server was.", "schedule")
 	scheduleOverdue = define("posthaste.schedule.overdue", gauge, "s",
 		"For how long the schedule that waits longest has been due and has not fired, on any server.")
 )

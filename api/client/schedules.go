@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -78,7 +79,7 @@ type Missed struct {
 	Policy string
 	// Max is how many of the newest are made up for with all, 1 to 100: 10.
 	Max int
-	// Grace lets go what is later than this, up to 8,760 h; 0 lets go nothing.
+	// Grace lets go what is later than this, up to 8,784 h; 0 lets go nothing.
 	Grace time.Duration
 }
 
@@ -166,13 +167,20 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) (Schedule, err
 	return c.schedule(ctx, "schedules.resume", &v1.ScheduleRequest{Name: name})
 }
 
-// TriggerSchedule produces the item of a schedule now, beside its times, and returns the
-// item's id. The client's own repeats make no other; each call of yours does.
-func (c *Client) TriggerSchedule(ctx context.Context, name string) (itemID string, err error) {
+// Trigger is how TriggerSchedule makes an item.
+type Trigger struct {
+	// IdempotencyKey, 1 to 255 visible ASCII characters, makes a second call with it no second
+	// item, for 24 h. It shares its space with the keys of produce calls to the queue.
+	IdempotencyKey string
+}
+
+// TriggerSchedule produces the item of a schedule now, beside its times. The client's own
+// repeats make no other; each call of yours does that has no IdempotencyKey.
+func (c *Client) TriggerSchedule(ctx context.Context, name string, t Trigger) (Produced, error) {
 	p := new(v1.TriggerReply)
 	q := &v1.TriggerRequest{Name: name, RequestTimeout: text(waitWithin(ctx, 0))}
-	err = c.call(ctx, "schedules.trigger", q, p, "Idempotency-Key", uuid.NewString())
-	return p.GetItemId(), err
+	err := c.call(ctx, "schedules.trigger", q, p, "Idempotency-Key", cmp.Or(t.IdempotencyKey, uuid.NewString()))
+	return Produced{ItemID: p.GetItemId(), Duplicate: p.GetDuplicate()}, err
 }
 
 // PreviewParams name a schedule that is kept, or describe one that need not be there.

@@ -94,9 +94,13 @@ func TestClient_SchedulesFirePauseAndTrigger(t *testing.T) {
 	if s, err = c.PauseSchedule(t.Context(), "tick"); err != nil || !s.Paused || !s.NextAt.IsZero() {
 		t.Errorf("paused: got %+v, %v", s, err)
 	}
-	id, err := c.TriggerSchedule(t.Context(), "tick")
-	if err != nil {
-		t.Fatal(err)
+	var id string
+	for i := range 2 {
+		made, err := c.TriggerSchedule(t.Context(), "tick", client.Trigger{IdempotencyKey: "one"})
+		if err != nil || made.Duplicate != (i == 1) || i == 1 && made.ItemID != id {
+			t.Fatalf("trigger %d: got %+v, %v", i, made, err)
+		}
+		id = made.ItemID
 	}
 	if states, err := c.ItemInfo(t.Context(), id, "orders"); err != nil || len(states) != 1 {
 		t.Errorf("what was triggered: got %v, %v", states, err)
@@ -129,7 +133,7 @@ func TestClient_RepeatsOfATriggerMakeOneItem(t *testing.T) {
 	for _, bad := range []fault{loseAnswer, cutAnswer, answerStatus(http.StatusBadGateway), answerStatus(http.StatusTooManyRequests)} {
 		before := s.front.count(path)
 		s.front.fail(bad)
-		if _, err := c.TriggerSchedule(t.Context(), "tick"); err != nil || s.front.count(path) != before+2 {
+		if _, err := c.TriggerSchedule(t.Context(), "tick", client.Trigger{}); err != nil || s.front.count(path) != before+2 {
 			t.Errorf("got %v after %d tries, want another try", err, s.front.count(path)-before)
 		}
 	}

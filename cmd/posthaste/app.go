@@ -162,7 +162,7 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 	})
 	crons := schedules.New(schedules.Options{
 		Docs: storage.NewCollection[schedules.Document](store, "schedule"), Broker: a.broker,
-		Now: a.schedule.Now, Changed: a.schedule.Changed, Observe: measured.Fired, Logger: log,
+		Changed: a.schedule.Changed, Observe: measured.Fired, Logger: log,
 	})
 	a.schedule.Fires(crons)
 	a.server = api.New(api.Options{

@@ -165,6 +165,7 @@ var documentCases = []testCase{
 		want(10, "xx", now.Add(2*time.Minute))
 		f.clock.Advance(time.Minute)
 		want(10, "xx xxx", now.Add(3*time.Minute))
+		want(0, "", now.Add(3*time.Minute)) // only what time it is
 		f.clock.Advance(time.Minute)
 		want(2, "xx xxx", now.Add(time.Hour))
 		want(10, "xx xxx x", now.Add(time.Hour))

@@ -240,7 +240,7 @@ var encodingCalls = []encodingCall{
 	})},
 	{name: "schedule for no queue", method: "schedules.create", reply: new(v1.Schedule), status: 404, request: with(&v1.Schedule{Name: "lost", Cron: "@daily", QueueName: "none"})},
 	{name: "change a schedule", method: "schedules.update", reply: new(v1.Schedule), status: 200, request: with(&v1.Schedule{
-		Name: "nightly", Cron: "0 30 2 * * 1-5", Missed: new(v1.Missed), Item: &v1.Produce{Utf8: "{{schedule}}", Headers: map[string]string{"X-Key": "[redacted]"}},
+		Name: "nightly", Cron: "0 30 2 * * 1-5", Missed: new(v1.Missed), Item: &v1.Produce{Utf8: "{{schedule}}", Headers: map[string]string{"X-Key": "[redacted]"}, Target: &v1.Target{Url: "https://example.com/y"}},
 	})},
 	{name: "change an older one", method: "schedules.update", reply: new(v1.Schedule), status: 409, request: with(&v1.Schedule{Name: "nightly", Revision: "1", Jitter: "0s"})},
 	{name: "change a pause", method: "schedules.update", reply: new(v1.Schedule), status: 400, request: with(&v1.Schedule{Name: "yearly", Paused: true})},

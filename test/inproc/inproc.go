@@ -98,7 +98,7 @@ func Open(o Options) Backend {
 	})
 	known.Service = subs
 	crons := schedules.New(schedules.Options{
-		Docs: storage.NewCollection[schedules.Document](store, "schedule"), Broker: broker, Now: times.Now, Changed: times.Changed,
+		Docs: storage.NewCollection[schedules.Document](store, "schedule"), Broker: broker, Changed: times.Changed,
 	})
 	times.Fires(crons)
 	own := api.Options{Broker: broker, Subscriptions: subs, Schedules: crons, Access: o.Access, Limits: o.Limits, Version: "1.2.3"}

@@ -80,7 +80,7 @@ func newWorld(t *testing.T, store storage.Backend) *world {
 	s := scheduler.New(scheduler.Options{Broker: broker})
 	w.Service = schedules.New(schedules.Options{
 		Docs: storage.NewCollection[schedules.Document](store, "schedule"), Broker: broker,
-		Now: s.Now, Changed: s.Changed, Observe: w.took,
+		Changed: s.Changed, Observe: w.took,
 	})
 	s.Fires(w)
 	if _, err := broker.CreateQueue(t.Context(), queue.Settings{Namespace: ns, Name: "orders"}); err != nil {

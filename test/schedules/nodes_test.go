@@ -32,9 +32,9 @@ func newBroker(store storage.Backend) *queue.Broker {
 	})
 }
 
-func newService(store storage.Backend, broker *queue.Broker, now func() time.Time) *schedules.Service {
+func newService(store storage.Backend, broker *queue.Broker) *schedules.Service {
 	return schedules.New(schedules.Options{
-		Docs: storage.NewCollection[schedules.Document](store, "schedule"), Broker: broker, Now: now,
+		Docs: storage.NewCollection[schedules.Document](store, "schedule"), Broker: broker,
 	})
 }
 
@@ -52,7 +52,7 @@ func openNode(t *testing.T, url string, clock *storagetest.Clock) *node {
 		t.Fatal(err)
 	}
 	n := &node{store: store, broker: newBroker(store)}
-	n.Service = newService(store, n.broker, clock.Now)
+	n.Service = newService(store, n.broker)
 	return n
 }
 
