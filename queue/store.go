@@ -24,6 +24,20 @@ import (
 // which case nothing was applied. A store that returned from a writing verb has
 // made the change durable, if Durable says so.
 //
+// # Ordering keys
+//
+// Items of a queue that have one [Content.OrderingKey] are bound to each other, in whatever
+// partition they are, until they are buried: in a dead-letter queue (where Dead is set) keys
+// do not bind. Of bound items the one with the lowest seq is the head. It has a finite
+// position; all others are at [Forever], with the due time at which they will stand. So only
+// a head is ever leased, and a head that is held, retried or not yet due blocks its key and
+// no other.
+//
+// Whatever takes a head out of its queue (complete, bury, purge) puts the next one at its due
+// time, in the same step. Nothing else of that one changes, its token neither. An item that
+// is moved into a queue where its key lives goes behind what is there. Produce, Move, and the
+// items of a document's Put all bind; those that Settle produces have no key.
+//
 // storage/storagetest judges every implementation.
 type Store interface {
 	HotStore
@@ -91,6 +105,10 @@ type ColdStore interface {
 	// each: at most req.Limit a call.
 	Purge(ctx context.Context, req PurgeRequest) (PurgeAnswer, error)
 
+	// ListKeys returns the ordering keys of a queue that have items behind their head, in the
+	// order of the keys as bytes.
+	ListKeys(ctx context.Context, req KeysRequest) (KeysPage, error)
+
 	// Stats counts; without queues it tells about all that hold anything. A queue
 	// that holds nothing is left out.
 	Stats(ctx context.Context, queues []Number) ([]Stats, error)
@@ -155,7 +173,8 @@ type ProduceResult struct {
 type Produced struct {
 	ID        ID
 	Duplicate bool
-	// DueAt is when it is available; zero for a duplicate.
+	// DueAt is when it is available; zero for a duplicate, and [Forever] for one that stands
+	// behind another of its ordering key.
 	DueAt time.Time
 }
 
@@ -455,6 +474,31 @@ type PurgeAnswer struct {
 	More   bool
 }
 
+// KeysRequest asks for the ordering keys of a queue, after the one named.
+type KeysRequest struct {
+	Queue Number
+	After string
+	Limit int
+}
+
+// KeysPage is a page of keys; one that is shorter than its limit is the last.
+type KeysPage struct {
+	Now  time.Time
+	Keys []KeyState
+}
+
+// KeyState is an ordering key with more than one item.
+type KeyState struct {
+	Key string
+	// Head is the one that the others wait for, without content.
+	Head Item
+	// Behind counts the others, up to [KeyCap].
+	Behind int
+}
+
+// KeyCap bounds what ListKeys counts of one key.
+const KeyCap = 1_000
+
 // Stats counts one partition.
 type Stats struct {
 	Queue     Number
@@ -466,6 +510,9 @@ type Stats struct {
 	// [StatsCap]; Capped says that there are at least that many.
 	Scheduled int
 	Capped    bool
+	// Behind counts those that stand behind another of their ordering key, up to
+	// [StatsCap]. They are not among the scheduled ones.
+	Behind int
 	// Failing counts items whose budget is touched: attempts above 0.
 	Failing int
 	// OldestReady is the earliest due time of what waits, zero if nothing does.

@@ -66,6 +66,11 @@ func purgedFrom(req *queue.PurgeRequest) queue.Number {
 	return from
 }
 
+// ListKeys implements [queue.Store].
+func (s *Store) ListKeys(ctx context.Context, req queue.KeysRequest) (queue.KeysPage, error) {
+	return timed(s, "list_keys", func() (queue.KeysPage, error) { return s.Backend.ListKeys(ctx, req) })
+}
+
 // Stats implements [queue.Store].
 func (s *Store) Stats(ctx context.Context, queues []queue.Number) ([]queue.Stats, error) {
 	return timed(s, "stats", func() ([]queue.Stats, error) { return s.Backend.Stats(ctx, queues) })

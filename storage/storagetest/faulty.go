@@ -25,6 +25,7 @@ const (
 	ListItems      Verb = "list items"
 	Move           Verb = "move"
 	Purge          Verb = "purge"
+	ListKeys       Verb = "list keys"
 	Stats          Verb = "stats"
 	GetDocument    Verb = "get document"
 	PutDocument    Verb = "put document"

@@ -139,6 +139,7 @@ func callAll(ctx context.Context, b storage.Backend) map[storagetest.Verb]error 
 	_, errs[storagetest.ListItems] = b.ListItems(ctx, queue.ListRequest{Limit: 1})
 	_, errs[storagetest.Move] = b.Move(ctx, nil)
 	_, errs[storagetest.Purge] = b.Purge(ctx, queue.PurgeRequest{Limit: 1})
+	_, errs[storagetest.ListKeys] = b.ListKeys(ctx, queue.KeysRequest{})
 	_, errs[storagetest.Stats] = b.Stats(ctx, nil)
 	_, errs[storagetest.GetDocument] = b.Get(ctx, storage.DocumentKey{Kind: "k", Name: "n"})
 	_, errs[storagetest.PutDocument] = b.Put(ctx, storage.Document{DocumentKey: storage.DocumentKey{Kind: "k", Name: "n"}})

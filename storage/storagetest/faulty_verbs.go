@@ -63,6 +63,11 @@ func (f *Faulty) Purge(ctx context.Context, req queue.PurgeRequest) (queue.Purge
 	return through(ctx, f, Purge, func() (queue.PurgeAnswer, error) { return f.Backend.Purge(ctx, req) })
 }
 
+// ListKeys implements [queue.ColdStore].
+func (f *Faulty) ListKeys(ctx context.Context, req queue.KeysRequest) (queue.KeysPage, error) {
+	return through(ctx, f, ListKeys, func() (queue.KeysPage, error) { return f.Backend.ListKeys(ctx, req) })
+}
+
 // Stats implements [queue.ColdStore].
 func (f *Faulty) Stats(ctx context.Context, queues []queue.Number) ([]queue.Stats, error) {
 	return through(ctx, f, Stats, func() ([]queue.Stats, error) { return f.Backend.Stats(ctx, queues) })

@@ -121,6 +121,42 @@ func (m *Model) partition(number queue.Number, partition int32) []*queue.Item {
 	return items
 }
 
+// isBound says whether an item's ordering key binds it.
+func isBound(it *queue.Item) bool { return it.OrderingKey != "" && it.Dead == nil }
+
+// bound returns the items of a queue that a key binds, the head first.
+func (m *Model) bound(number queue.Number, key string) []*queue.Item {
+	var items []*queue.Item
+	for _, it := range m.items {
+		if it.Queue == number && isBound(it) && it.OrderingKey == key {
+			items = append(items, it)
+		}
+	}
+	slices.SortFunc(items, func(a, b *queue.Item) int { return cmp.Compare(a.Seq, b.Seq) })
+	return items
+}
+
+// stand gives an item a place by right; behind the head of its key that is no place yet.
+func (m *Model) stand(it *queue.Item, due time.Time) {
+	it.DueAt, it.AvailableAt = due, due
+	if isBound(it) && m.bound(it.Queue, it.OrderingKey)[0] != it {
+		it.AvailableAt = queue.Forever
+	}
+}
+
+// promote puts the head of a key at its due time; an item has left the queue.
+func (m *Model) promote(number queue.Number, key string) {
+	if items := m.bound(number, key); key != "" && len(items) > 0 && items[0].AvailableAt.Equal(queue.Forever) {
+		items[0].AvailableAt = items[0].DueAt
+	}
+}
+
+// remove takes an item out.
+func (m *Model) remove(it *queue.Item) {
+	delete(m.items, it.Key)
+	m.promote(it.Queue, it.OrderingKey)
+}
+
 // nextSeq is the place at the end of the order of arrival.
 func (m *Model) nextSeq() uint64 {
 	m.seq++

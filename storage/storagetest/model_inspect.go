@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -90,6 +91,32 @@ func placeOf(from queue.ID, items []*queue.Item) int {
 	return len(items)
 }
 
+// ListKeys implements [queue.ColdStore].
+func (m *Model) ListKeys(ctx context.Context, req queue.KeysRequest) (queue.KeysPage, error) {
+	now, end, err := m.begin(ctx)
+	if err != nil {
+		return queue.KeysPage{}, err
+	}
+	defer end()
+	names := map[string]bool{}
+	for _, it := range m.items {
+		if it.Queue == req.Queue && isBound(it) && it.OrderingKey > req.After {
+			names[it.OrderingKey] = true
+		}
+	}
+	page := queue.KeysPage{Now: now}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		items := m.bound(req.Queue, name)
+		if len(items) < 2 || len(page.Keys) == req.Limit {
+			continue
+		}
+		head := cloneItem(items[0])
+		head.Content = queue.Content{}
+		page.Keys = append(page.Keys, queue.KeyState{Key: name, Head: head, Behind: min(len(items)-1, queue.KeyCap)})
+	}
+	return page, nil
+}
+
 // Stats implements [queue.ColdStore].
 func (m *Model) Stats(ctx context.Context, queues []queue.Number) ([]queue.Stats, error) {
 	now, end, err := m.begin(ctx)
@@ -123,6 +150,8 @@ func count(items []*queue.Item, now time.Time) queue.Stats {
 		case it.Held:
 			s.Held++
 			heldAge += now.Sub(it.UpdatedAt)
+		case it.AvailableAt.Equal(queue.Forever):
+			s.Behind = min(s.Behind+1, queue.StatsCap)
 		case it.AvailableAt.After(now):
 			s.Scheduled++
 		case s.OldestReady.IsZero():

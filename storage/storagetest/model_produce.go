@@ -86,8 +86,6 @@ func (m *Model) insert(item queue.NewItem, now time.Time) queue.Produced {
 		CreatedAt:   now,
 		UpdatedAt:   now,
 		FirstDueAt:  due,
-		DueAt:       due,
-		AvailableAt: due,
 		Attempts:    item.Attempts,
 		MaxAttempts: item.MaxAttempts,
 		ExpiresAt:   expiry(due, item.ExpireTTL),
@@ -96,7 +94,8 @@ func (m *Model) insert(item queue.NewItem, now time.Time) queue.Produced {
 		it.ExpiresAt = instant(item.ExpiresAt)
 	}
 	m.items[it.Key] = it
-	return queue.Produced{ID: item.ID, DueAt: due}
+	m.stand(it, due)
+	return queue.Produced{ID: item.ID, DueAt: it.AvailableAt}
 }
 
 func dedupeKeyOf(item queue.NewItem) dedupeKey {

@@ -93,7 +93,7 @@ func (m *Model) apply(s queue.Settlement, now time.Time) queue.Settled {
 	}
 	switch s.Outcome {
 	case queue.Complete:
-		delete(m.items, it.Key)
+		m.remove(it)
 		next = queue.StepComplete
 	case queue.Retry:
 		it.Attempts++
@@ -144,12 +144,12 @@ func (m *Model) put(it *queue.Item, due, now time.Time) {
 	it.Held = false
 	it.Owner = ""
 	it.LapseCounts = false
-	it.DueAt = due
-	it.AvailableAt = due
 	it.UpdatedAt = now
+	m.stand(it, due)
 }
 
 func (m *Model) bury(it *queue.Item, s queue.Settlement, now time.Time) {
+	from := it.Queue
 	setLast(it, s.Last)
 	it.Dead = &queue.Dead{
 		From:       it.Queue,
@@ -164,6 +164,7 @@ func (m *Model) bury(it *queue.Item, s queue.Settlement, now time.Time) {
 	it.ExpiresAt = time.Time{}
 	m.relocate(it, s.DeadQueue, 0)
 	m.put(it, now, now)
+	m.promote(from, it.OrderingKey)
 }
 
 // relocate moves an item to the end of the order of arrival of another queue,

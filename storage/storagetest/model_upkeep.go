@@ -88,6 +88,7 @@ func (m *Model) move(e queue.Move, now time.Time) queue.MoveStatus {
 	if _, taken := m.items[queue.Key{ID: it.ID, Queue: e.Target, Home: it.Home}]; taken {
 		return queue.MoveTaken
 	}
+	from := it.Queue
 	it.Generation++
 	it.Attempts = 0
 	it.Recoveries = 0
@@ -97,6 +98,7 @@ func (m *Model) move(e queue.Move, now time.Time) queue.MoveStatus {
 	it.ExpiresAt = expiry(due, e.ExpireTTL)
 	m.relocate(it, e.Target, e.Partition)
 	m.put(it, due, now)
+	m.promote(from, it.OrderingKey)
 	return queue.Moved
 }
 
@@ -128,7 +130,7 @@ func (m *Model) Purge(ctx context.Context, req queue.PurgeRequest) (queue.PurgeA
 			break
 		}
 		m.append(queue.Record{Type: queue.EndingRecord, Next: queue.StepCancel, Verdict: req.Reason}, it, now)
-		delete(m.items, it.Key)
+		m.remove(it)
 		answer.Purged++
 	}
 	return answer, nil

@@ -31,6 +31,9 @@ func (c *comparison) randomItem(q queue.Number) queue.NewItem {
 	if chance(c.rng, 20) {
 		item.Kind, item.Headers = "kind", map[string]string{"X-A": "a"}
 	}
+	if chance(c.rng, 40) {
+		item.OrderingKey = pick(c.rng, "o1", "o2", "o3")
+	}
 	if chance(c.rng, 30) {
 		body := pick(c.rng, "a", "a", "b")
 		item.Payload = []byte(body)
@@ -220,7 +223,9 @@ func (c *comparison) randomSettlement(key queue.Key) queue.Settlement {
 		s.Record = attempt(pick(c.rng, "s1", "s2"), "verdict")
 	}
 	if chance(c.rng, 10) {
-		s.Produce = []queue.NewItem{c.randomItem(pick(c.rng, c.queues...))}
+		item := c.randomItem(pick(c.rng, c.queues...))
+		item.OrderingKey = "" // as the contract says
+		s.Produce = []queue.NewItem{item}
 	}
 	return s
 }

@@ -19,6 +19,7 @@ func (c *comparison) checkEverything() error {
 	}{
 		{"items", c.checkItems},
 		{"stats", c.checkStats},
+		{"keys", c.checkKeys},
 		{"next due", c.checkNextDue},
 		{"sweep", c.checkSweep},
 		{"documents", c.checkDocuments},
@@ -35,7 +36,7 @@ func (c *comparison) checkItems() error {
 	for _, q := range c.queues {
 		req := queue.ListRequest{Queue: q, Limit: 1 + c.rng.IntN(30), Content: chance(c.rng, 50)}
 		if chance(c.rng, 30) {
-			req.States = []queue.State{pick(c.rng, queue.Ready, queue.Scheduled, queue.Retrying, queue.Leased, queue.Lapsed)}
+			req.States = []queue.State{pick(c.rng, queue.Ready, queue.Scheduled, queue.Retrying, queue.Leased, queue.Lapsed, queue.Behind)}
 		}
 		items, err := listAll(c.ctx, c.sides[model], queue.ListRequest{Queue: q, Limit: 1000})
 		if err != nil {
@@ -107,6 +108,27 @@ func (c *comparison) checkStats() error {
 	for i, want := range means[model] {
 		if got := means[judged][i]; (got - want).Abs() > meanTolerance {
 			return fmt.Errorf("mean age: got %v, want %v", got, want)
+		}
+	}
+	return nil
+}
+
+func (c *comparison) checkKeys() error {
+	for _, q := range c.queues {
+		req := queue.KeysRequest{Queue: q, After: pick(c.rng, "", "", "o1"), Limit: 1 + c.rng.IntN(3)}
+		err := c.both(func(_ int, b storage.Backend) (string, error) {
+			page, err := b.ListKeys(c.ctx, req)
+			if err != nil {
+				return "", err
+			}
+			var s strings.Builder
+			for _, k := range page.Keys {
+				fmt.Fprintln(&s, k.Key, k.Behind, describeFree(k.Head))
+			}
+			return s.String(), nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

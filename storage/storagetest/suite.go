@@ -29,7 +29,7 @@ type testCase struct {
 // return one that holds nothing yet. The subtests run in parallel.
 func Run(t *testing.T, harness func(t *testing.T) Harness) {
 	for _, c := range slices.Concat(
-		orderCases, takerCases, scheduleCases, placeCases,
+		orderCases, keyCases, takerCases, scheduleCases, placeCases,
 		fencingCases, counterCases, buryCases, groupCases, dedupeCases,
 		extendCases, sweepCases, guardCases, moveCases, purgeCases, importCases,
 		listCases, statsCases, documentCases, journalCases,

@@ -28,6 +28,7 @@ var lifeCases = []testCase{
 		_, errs["ListItems"] = s.ListItems(ctx, queue.ListRequest{Queue: q, Limit: 10})
 		_, errs["Move"] = s.Move(ctx, []queue.Move{{Key: leased.Key, Target: f.queue()}})
 		_, errs["Purge"] = s.Purge(ctx, queue.PurgeRequest{Queue: q, Limit: 10})
+		_, errs["ListKeys"] = s.ListKeys(ctx, queue.KeysRequest{Queue: q, Limit: 10})
 		_, errs["Stats"] = s.Stats(ctx, nil)
 		_, errs["Get"] = s.Get(ctx, key)
 		_, errs["Put"] = s.Put(ctx, document(1, "a", 0))
