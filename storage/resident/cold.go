@@ -29,7 +29,10 @@ const farAhead = 60_000_000 // µs
 // spills says whether a lifted or new item has to go to the disk.
 func (s *Store) spills(p *partition, e *entry, now int64) bool {
 	window := s.options.Window
-	if window == 0 || e.is(held) || e.at == forever {
+	if window == 0 || e.is(held) {
+		return false
+	}
+	if _, bound := s.chainOf(e); bound {
 		return false
 	}
 	if s.live > window {

@@ -6,6 +6,7 @@ import "time"
 type counts struct {
 	total   int
 	held    int
+	behind  int
 	failing int
 	created stamps
 	leased  stamps
@@ -15,6 +16,9 @@ type counts struct {
 func (c *counts) add(e *entry, x *ext, n int) {
 	c.total += n
 	c.created.add(e.created, n)
+	if e.at == forever {
+		c.behind += n
+	}
 	if x == nil {
 		return
 	}

@@ -40,6 +40,7 @@ func (s *Store) loadStates(now int64) error {
 		p := s.ensure(k.Queue, st.part)
 		sl := s.settleIn(p, k, st)
 		p.counts.add(s.entries.get(sl), s.extOf(s.entries.get(sl)), 1)
+		s.adopt(sl)
 		slots = append(slots, sl)
 		s.seq = max(s.seq, st.entry.seq)
 		return true
@@ -47,6 +48,7 @@ func (s *Store) loadStates(now int64) error {
 	if err != nil || broken != nil {
 		return firstError(err, broken)
 	}
+	s.mendChains()
 	// In order, so that the rings take what is available.
 	slices.SortFunc(slots, func(a, b slot) int {
 		return s.entries.get(a).position().compare(s.entries.get(b).position())

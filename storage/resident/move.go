@@ -42,7 +42,8 @@ func (s *Store) lower(sl slot, now int64) {
 }
 
 // erase ends a lifted item, content and all.
-func (s *Store) erase(sl slot) {
+func (s *Store) erase(sl slot, now int64) {
+	s.unbind(sl, now)
 	e := s.entries.get(sl)
 	s.forgetState(e)
 	if !s.options.Volatile {
@@ -90,8 +91,10 @@ func (s *Store) rehome(sl slot, number queue.Number, part int32) {
 	e.seq = s.next()
 }
 
-// stand lets go of a lifted item and gives it a place by right.
-func (s *Store) stand(e *entry, due, now int64) {
+// stand lets go of a lifted item and gives it a place by right, which one behind another of
+// its key takes later.
+func (s *Store) stand(sl slot, due, now int64) {
+	e := s.entries.get(sl)
 	x := s.touch(e)
 	s.renew(x)
 	e.set(held, false)
@@ -100,6 +103,9 @@ func (s *Store) stand(e *entry, due, now int64) {
 	x.due = due
 	x.updated = now
 	e.at = due
+	if s.isBehind(sl) {
+		e.at = forever
+	}
 }
 
 // Move implements [queue.Store].
@@ -136,11 +142,13 @@ func (s *Store) move(m queue.Move, now int64) (queue.MoveStatus, error) {
 	e := s.lift(sl)
 	x := s.touch(e)
 	x.generation++
+	s.unbind(sl, now)
 	s.rehome(sl, m.Target, m.Partition)
 	x.attempts, x.recoveries, x.dead = 0, 0, nil
 	due := dueTime(time.Time{}, m.Delay, now)
 	x.first, x.expires = due, expiry(due, m.ExpireTTL)
-	s.stand(e, due, now)
+	s.stand(sl, due, now)
+	s.bind(sl)
 	s.lower(sl, now)
 	return queue.Moved, nil
 }

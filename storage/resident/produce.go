@@ -155,12 +155,14 @@ func (s *Store) insert(a arrival, now int64) (queue.Produced, error) {
 		x.maxAttempts = a.MaxAttempts
 		x.expires = expires
 		x.orderingKey = a.OrderingKey
+		s.bind(sl)
 	}
 	if s.options.Volatile {
 		*s.contents.reach(sl) = a.content
 	} else {
 		s.put(appendContentKey(s.arena.bytes(contentKeySize), a.Queue, e.seq), a.content, false)
 	}
+	at := e.at
 	s.lower(sl, now)
-	return queue.Produced{ID: a.ID, DueAt: instant(due)}, nil
+	return queue.Produced{ID: a.ID, DueAt: instant(at)}, nil
 }

@@ -71,7 +71,7 @@ func (s *Store) purgeKeys(ctx context.Context, req queue.PurgeRequest) (queue.Pu
 			Type: queue.EndingRecord, Key: key, Delivery: it.Deliveries,
 			Next: queue.StepCancel, Verdict: req.Reason,
 		}, now)
-		s.erase(sl)
+		s.erase(sl, now)
 		s.seal()
 		answer.Purged++
 	}

@@ -185,7 +185,7 @@ func (s *Store) apply(sl slot, t *queue.Settlement, now int64) queue.Settled {
 	var next queue.Step
 	switch t.Outcome {
 	case queue.Complete:
-		s.erase(sl)
+		s.erase(sl, now)
 		next = queue.StepComplete
 	case queue.Retry:
 		x.attempts++
@@ -196,7 +196,7 @@ func (s *Store) apply(sl slot, t *queue.Settlement, now int64) queue.Settled {
 			break
 		}
 		setLast(x, t.Last)
-		s.stand(e, dueTime(t.DueAt, t.Delay, now), now)
+		s.stand(sl, dueTime(t.DueAt, t.Delay, now), now)
 		next = queue.StepRetry
 	case queue.Release:
 		setLast(x, t.Last)
@@ -204,7 +204,7 @@ func (s *Store) apply(sl slot, t *queue.Settlement, now int64) queue.Settled {
 		if !t.DueAt.IsZero() || t.Delay != 0 {
 			due = dueTime(t.DueAt, t.Delay, now)
 		}
-		s.stand(e, due, now)
+		s.stand(sl, due, now)
 		next = queue.StepRelease
 	case queue.Bury:
 		if t.Counts {
@@ -234,6 +234,7 @@ func (s *Store) apply(sl slot, t *queue.Settlement, now int64) queue.Settled {
 func (s *Store) bury(sl slot, t *queue.Settlement, now int64) {
 	e := s.entries.get(sl)
 	x := s.touch(e)
+	s.unbind(sl, now)
 	setLast(x, t.Last)
 	x.dead = &queue.Dead{
 		From:       s.parts[e.part].queue,
@@ -247,10 +248,10 @@ func (s *Store) bury(sl slot, t *queue.Settlement, now int64) {
 	target := queue.Key{ID: e.id, Queue: t.DeadQueue, Home: s.homes.numbers[e.home]}
 	if older := s.find(target); older != 0 && older != sl {
 		s.lift(older)
-		s.erase(older)
+		s.erase(older, now)
 	}
 	s.rehome(sl, t.DeadQueue, 0)
-	s.stand(e, now, now)
+	s.stand(sl, now, now)
 }
 
 func setLast(x *ext, last queue.Last) {

@@ -50,7 +50,11 @@ func (s *Store) stats(p *partition, now int64) (queue.Stats, error) {
 	st := queue.Stats{Queue: p.queue, Partition: p.number, Total: c.total, Held: c.held, Failing: c.failing}
 	st.MeanAge = c.created.meanAge(now, c.total)
 	st.MeanHeldAge = c.leased.meanAge(now, c.held)
-	p.later.Ascend(s.pivot(position{now + 1, 0}), func(ref) bool {
+	st.Behind = min(c.behind, queue.StatsCap)
+	p.later.Ascend(s.pivot(position{now + 1, 0}), func(r ref) bool {
+		if r.at == forever {
+			return false
+		}
 		st.Scheduled++
 		return st.Scheduled < queue.StatsCap
 	})

@@ -69,8 +69,9 @@ type Store struct {
 	byKey     map[partitionKey]*partition
 	sorted    []*partition
 	expiring  *btree.BTreeG[ref] // what expires and is in memory, by expiry
-	live      int                // items in memory
-	away      int                // items on the disk only
+	chains    chains
+	live      int // items in memory
+	away      int // items on the disk only
 	documents documents
 	journal   journal
 	forgotten int64               // dedupe keys are tidied up to here
@@ -110,6 +111,7 @@ func Open(o Options) (*Store, error) {
 	}
 	s.expiring = s.newTree()
 	s.documents = newDocuments()
+	s.chains = newChains()
 	if ahead := time.Duration(mark.Stamp-o.Now().UnixMicro()) * time.Microsecond; ahead > time.Minute {
 		s.log.Warn("the store's time is ahead of this machine's; it goes on from there", "ahead", ahead)
 	}
