@@ -17,6 +17,8 @@ type Broker interface {
 	Settle(ctx context.Context, call queue.SettleCall) ([]queue.Settled, error)
 	Extend(ctx context.Context, ns queue.Namespace, name string, entries []queue.ExtendEntry) ([]queue.Extended, error)
 	Stats(ctx context.Context, ns queue.Namespace, name string) (queue.QueueStats, error)
+	Keys(ctx context.Context, q queue.KeysQuery) (queue.KeysPage, error)
+	Unblock(ctx context.Context, call queue.UnblockCall) error
 
 	CreateQueue(ctx context.Context, s queue.Settings) (queue.Settings, error)
 	UpdateQueue(ctx context.Context, u queue.SettingsUpdate) (queue.Settings, error)

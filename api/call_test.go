@@ -19,7 +19,7 @@ import (
 var methods = []string{
 	"queue.produce", "queue.lease", "queue.stats",
 	"queue.complete", "queue.retry", "queue.release", "queue.bury", "queue.extend",
-	"queue.clear", "queue.reload", "queue.redrive",
+	"queue.clear", "queue.reload", "queue.keys", "queue.unblock", "queue.redrive",
 	"queues.create", "queues.update", "queues.list", "queues.info", "queues.delete", "queues.pause", "queues.resume",
 	"storage/items.list", "storage/scheduled.list", "storage/items.import", "storage/items.delete",
 	"items.info", "items.wait", "items.cancel",
@@ -44,7 +44,7 @@ func TestI03_EveryMethodIsStrict(t *testing.T) {
 				e.do(request("/v1/"+m, strings.NewReader(`{}`), "Idempotency-Key", "k")).invalid("Idempotency-Key", "takes none")
 			}
 			e.do(request("/v1/"+m, strings.NewReader(`{}`), "Posthaste-Namespace", "n")).want(400, "not_supported")
-			e.do(request("/v1/"+m, strings.NewReader(`{}`), "Posthaste-Ordering-Key", "n")).want(400, "not_supported")
+			e.do(request("/v1/"+m, strings.NewReader(`{}`), "Posthaste-Ordering-Key", "n")).invalid("Posthaste-Ordering-Key", "put it into the item")
 			e.do(request("/v1/"+m, strings.NewReader(`{}`), "Posthaste-Delay", "1s")).invalid("Posthaste-Delay", "put it into the item")
 			get := e.do(httptest.NewRequest(http.MethodGet, "/v1/"+m, nil)).want(405, "method_not_allowed")
 			if allow := get.header.Get("Allow"); allow != "POST" {

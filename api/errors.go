@@ -99,6 +99,7 @@ var sentinels = []sentinel{
 	{err: queue.ErrAlreadyDead, status: http.StatusConflict, word: "already_dead", message: "the item is in a dead-letter queue, where nothing is buried", advice: "complete, retry or release it"},
 	{err: queue.ErrStale, status: http.StatusConflict, word: "stale_lease", message: "the lease was settled, or the item was leased again", advice: "nothing was done"},
 	{err: queue.ErrClientWaiting, status: http.StatusConflict, word: "client_waiting", message: "a request of this client_id waits on this queue already", advice: "let it end, or use another client_id"},
+	{err: queue.ErrNotBlocking, status: http.StatusConflict, word: "not_blocking", message: "it blocks no ordering key", advice: "nothing was done", cause: true},
 	{err: queue.ErrExists, status: http.StatusConflict, word: "already_exists", message: "the name is taken", cause: true},
 	{err: queue.ErrRevision, status: http.StatusConflict, word: "revision_mismatch", message: "it was changed in between", advice: "read it again and repeat", cause: true},
 	{err: queue.ErrMismatch, status: http.StatusConflict, word: "idempotency_mismatch", message: "the idempotency key was used with another item", advice: "use a new key for a new item"},

@@ -30,6 +30,7 @@ var answers = map[string]struct {
 	"ErrMismatch":       {queue.ErrMismatch, 409, "idempotency_mismatch", ""},
 	"ErrAlreadyDead":    {queue.ErrAlreadyDead, 409, "already_dead", ""},
 	"ErrNotEmpty":       {queue.ErrNotEmpty, 409, "not_empty", ""},
+	"ErrNotBlocking":    {queue.ErrNotBlocking, 409, "not_blocking", ""},
 	"ErrPaused":         {queue.ErrPaused, 409, "queue_paused", ""},
 	"ErrDiskFull":       {queue.ErrDiskFull, 507, "disk_full", "10"},
 	"ErrUnavailable":    {queue.ErrUnavailable, 503, "store_unavailable", "2"},

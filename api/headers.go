@@ -13,18 +13,18 @@ import (
 
 // The headers of our own that a request can have, in canonical spelling.
 const (
-	headerKind          = "Posthaste-Kind"
-	headerReference     = "Posthaste-Reference"
-	headerDelay         = "Posthaste-Delay"
-	headerEnqueueAt     = "Posthaste-Enqueue-At"
-	headerForward       = "Posthaste-Forward-"
-	headerIdempotency   = "Idempotency-Key"
-	headerHop           = "Webhook-Hop"
-	headerTrace         = "Traceparent"
-	headerPushID        = "Webhook-Id"
-	headerPrefix        = "Posthaste-"
-	headerLaterOrdering = "Posthaste-Ordering-Key"
-	headerLaterSpace    = "Posthaste-Namespace"
+	headerKind        = "Posthaste-Kind"
+	headerReference   = "Posthaste-Reference"
+	headerDelay       = "Posthaste-Delay"
+	headerEnqueueAt   = "Posthaste-Enqueue-At"
+	headerForward     = "Posthaste-Forward-"
+	headerIdempotency = "Idempotency-Key"
+	headerHop         = "Webhook-Hop"
+	headerTrace       = "Traceparent"
+	headerPushID      = "Webhook-Id"
+	headerPrefix      = "Posthaste-"
+	headerOrdering    = "Posthaste-Ordering-Key"
+	headerLaterSpace  = "Posthaste-Namespace"
 )
 
 // ofPush are the headers that a push of ours carries. A call may be such a push,
@@ -46,6 +46,7 @@ type headerInfo struct {
 	// The rest is read for raw items only.
 	kind      string
 	reference string
+	ordering  string
 	delay     time.Duration
 	enqueueAt time.Time
 	forward   map[string]string
@@ -66,7 +67,7 @@ func readHeaders(h http.Header, raw bool) (headerInfo, error) {
 			continue
 		}
 		switch {
-		case name == headerLaterOrdering, name == headerLaterSpace:
+		case name == headerLaterSpace:
 			return info, &queue.UnsupportedError{What: "header " + name, Field: name}
 		case pushed && ofPush[name]:
 			if raw {
@@ -108,6 +109,8 @@ func (info *headerInfo) readAttribute(name string, values []string) (err error) 
 		info.kind = value
 	case headerReference:
 		info.reference = value
+	case headerOrdering:
+		info.ordering = value
 	case headerDelay:
 		info.delay, err = parseDuration(name, value, 0, maxDelay)
 	case headerEnqueueAt:

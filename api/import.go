@@ -58,7 +58,7 @@ func (s *Server) importItems(ctx context.Context, c *call, q *v1.ItemsImportRequ
 func readImport(to *queue.ImportItem, i int, it *v1.Item) (err error) {
 	to.Content = queue.Content{
 		SourceID: it.GetId(), Kind: it.GetKind(), Encoding: it.GetEncoding(), Reference: it.GetReference(),
-		Headers: it.GetHeaders(), Payload: it.GetPayload(), OnDone: it.GetOnDone(),
+		Headers: it.GetHeaders(), Payload: it.GetPayload(), OnDone: it.GetOnDone(), OrderingKey: it.GetOrderingKey(),
 	}
 	if err := checkItemHeaders(to.Headers); err != nil {
 		return within(entry("items", i, ""), err)

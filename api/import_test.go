@@ -98,8 +98,6 @@ func TestImport_NamesTheFieldThatIsWrong(t *testing.T) {
 	e.call("storage/items.import", `{"queue_name":"q"}`).invalid("items", "want 1 to 2")
 	e.call("storage/items.import", `{"queue_name":"q","items":[{},{},{}]}`).want(413, "too_large")
 	e.call("storage/items.import", `{"queue_name":"q","partition":1,"items":[{"id":"x"}]}`).invalid("partition", "only partition 0")
-	e.call("storage/items.import", `{"queue_name":"q","items":[{"id":"x","ordering_key":"o"}]}`).want(400, "not_supported").
-		is("items[0].ordering_key", "details", "field")
 	if got.Items != nil {
 		t.Errorf("imported all the same: %+v", got)
 	}

@@ -94,7 +94,7 @@ func (s *Server) around(ctx context.Context, ns queue.Namespace, st *queue.ItemS
 		return around, err
 	}
 	for _, part := range stats.Stats {
-		around.ready += part.Total - part.Held - part.Scheduled
+		around.ready += part.Total - part.Held - part.Scheduled - part.Behind
 	}
 	sub, err := s.subs.ByQueue(ctx, ns, name)
 	if errors.Is(err, queue.ErrNotFound) {

@@ -8,8 +8,6 @@ import "github.com/posthaste-io/posthaste/api/wirejson"
 
 // laterFields are fields by the message that will have them.
 var laterFields = wirejson.Later{
-	"posthaste.v1.Produce":           {"ordering_key"},
-	"posthaste.v1.Item":              {"ordering_key"},
 	"posthaste.v1.QueuesListRequest": {"namespace"},
 	"posthaste.v1.QueueInfo":         {"namespace", "retry", "storage", "quotas"},
 	"posthaste.v1.Subscription":      {"topic", "filter"},

@@ -79,7 +79,7 @@ func leasedItem(it *queue.Item, text bool) *v1.Leased {
 		Id: receipt, Receipt: receipt, ItemId: it.ID.String(),
 		Attempts: it.Deliveries, Recoveries: it.Recoveries,
 		LeaseDeadline: stamp(it.AvailableAt), CreatedAt: stamp(it.CreatedAt),
-		Headers: it.Headers, LastError: it.Last.Error, Traceparent: it.Trace,
+		Headers: it.Headers, LastError: it.Last.Error, Traceparent: it.Trace, OrderingKey: it.OrderingKey,
 	}
 	if text && utf8.Valid(it.Payload) {
 		s := string(it.Payload)
@@ -120,7 +120,7 @@ func (s *Server) stats(ctx context.Context, c *call, q *v1.StatsRequest) (*v1.St
 	for _, part := range st.Stats {
 		logical.Partitions = append(logical.Partitions, &v1.Part{
 			Partition: part.Partition, Total: count(part.Total), TotalLeased: count(part.Held),
-			Failures: count(part.Failing), Scheduled: count(part.Scheduled), Capped: part.Capped,
+			Failures: count(part.Failing), Scheduled: count(part.Scheduled), Capped: part.Capped, Behind: count(part.Behind),
 			AverageAge:       formatDuration(part.MeanAge.Round(time.Millisecond)),
 			AverageLeasedAge: formatDuration(part.MeanHeldAge.Round(time.Millisecond)),
 		})

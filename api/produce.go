@@ -107,7 +107,7 @@ func readItem(to *queue.ProduceItem, i int, it *v1.Produce) (err error) {
 func readContent(it *v1.Produce) (c queue.Content, err error) {
 	c = queue.Content{
 		Kind: it.GetKind(), Encoding: it.GetEncoding(), Reference: it.GetReference(),
-		Headers: it.GetHeaders(), Payload: it.GetBytes(), OnDone: it.GetOnDone(),
+		Headers: it.GetHeaders(), Payload: it.GetBytes(), OnDone: it.GetOnDone(), OrderingKey: it.GetOrderingKey(),
 	}
 	if it.Bytes == nil {
 		c.Payload = []byte(it.GetUtf8())
@@ -245,7 +245,7 @@ func (x *exchange) serveRaw() error {
 func rawItem(info headerInfo, h http.Header) (queue.ProduceItem, error) {
 	item := queue.ProduceItem{
 		Content: queue.Content{
-			Kind: info.kind, Reference: info.reference, Encoding: h.Get("Content-Type"), Headers: info.forward,
+			Kind: info.kind, Reference: info.reference, Encoding: h.Get("Content-Type"), Headers: info.forward, OrderingKey: info.ordering,
 			Trace: info.trace, Hop: info.hop,
 		},
 		DueAt: info.enqueueAt, Delay: info.delay, IdempotencyKey: info.key,
@@ -263,7 +263,7 @@ func rawItem(info headerInfo, h http.Header) (queue.ProduceItem, error) {
 
 // rawNames are the places where a raw item's producer wrote what the broker judges.
 var rawNames = map[string]string{
-	"items[0].kind": headerKind, "items[0].reference": headerReference, "items[0].encoding": "Content-Type",
+	"items[0].kind": headerKind, "items[0].reference": headerReference, "items[0].ordering_key": headerOrdering, "items[0].encoding": "Content-Type",
 	"items[0].delay": headerDelay, "items[0].enqueue_at": headerEnqueueAt,
 	"items[0].idempotency_key": headerIdempotency, "items[0].headers": headerForward + "*",
 	"items[0].bytes": "body", "items[0]": "body",

@@ -201,12 +201,12 @@ func TestStats_CountsAndAges(t *testing.T) {
 	e.broker.stats = func(string) (queue.QueueStats, error) {
 		return queue.QueueStats{
 			ProduceWaiting: 1, LeaseWaiting: 2, SettleWaiting: 3, InFlight: 4,
-			Stats: []queue.Stats{{Total: 10, Held: 5, Scheduled: 10_000, Capped: true, Failing: 6, MeanAge: 90 * time.Second, MeanHeldAge: 1234567 * time.Microsecond}},
+			Stats: []queue.Stats{{Total: 10, Held: 5, Scheduled: 10_000, Capped: true, Behind: 7, Failing: 6, MeanAge: 90 * time.Second, MeanHeldAge: 1234567 * time.Microsecond}},
 		}, nil
 	}
 	a := e.call("queue.stats", `{"queue_name":"q"}`)
 	want := `{"queue_name":"q","logical_queues":[{"produce_waiting":1,"lease_waiting":2,"complete_waiting":3,"in_flight":4,"partitions":[` +
-		`{"partition":0,"total":10,"total_leased":5,"failures":6,"average_age":"90s","average_leased_age":"1.235s","scheduled":10000,"capped":true}]}]}`
+		`{"partition":0,"total":10,"total_leased":5,"failures":6,"average_age":"90s","average_leased_age":"1.235s","scheduled":10000,"capped":true,"behind":7}]}]}`
 	if a.raw != want {
 		t.Errorf("got  %s\nwant %s", a.raw, want)
 	}

@@ -44,7 +44,7 @@ func schedule(s *schedules.Schedule) *v1.Schedule {
 func shownItem(it *queue.ProduceItem) *v1.Produce {
 	m := &v1.Produce{
 		Encoding: it.Encoding, Kind: it.Kind, Reference: it.Reference, Headers: maskedHeaders(it.Headers),
-		MaxAttempts: it.MaxAttempts, Target: shownTarget(it.Target), OnDone: it.OnDone,
+		MaxAttempts: it.MaxAttempts, Target: shownTarget(it.Target), OnDone: it.OnDone, OrderingKey: it.OrderingKey,
 	}
 	if it.ExpireTTL > 0 {
 		m.ExpireTimeout = formatDuration(it.ExpireTTL)

@@ -187,7 +187,6 @@ func TestSchedules_NameTheFieldThatIsWrong(t *testing.T) {
 		e.call("schedules.create", `{"name":"t",`+body+`}`).invalid(want[0], want[1])
 		e.call("schedules.update", `{"name":"s",`+body+`}`).invalid(want[0], want[1])
 	}
-	e.call("schedules.create", `{"name":"t","item":{"ordering_key":"k"}}`).want(400, "not_supported").is("item.ordering_key", "details", "field")
 	e.call("schedules.create", `{"name":"t","revision":"1"}`).invalid("revision", "for updates")
 	e.call("schedules.update", `{"name":"s","revision":"x"}`).invalid("revision", "gave out")
 	e.call("schedules.update", `{"name":"s","paused":true}`).invalid("paused", "schedules.pause")

@@ -81,3 +81,17 @@ func (b *broker) Attempts(_ context.Context, q queue.AttemptsQuery) (queue.Attem
 	}
 	return b.attempts(q)
 }
+
+func (b *broker) Keys(_ context.Context, q queue.KeysQuery) (queue.KeysPage, error) {
+	if b.keys == nil {
+		return queue.KeysPage{}, queue.ErrNotFound
+	}
+	return b.keys(q)
+}
+
+func (b *broker) Unblock(_ context.Context, call queue.UnblockCall) error {
+	if b.unblock == nil {
+		return queue.ErrNotFound
+	}
+	return b.unblock(call)
+}

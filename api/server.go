@@ -161,6 +161,7 @@ func (s *Server) Drain() {
 
 func (s *Server) routes() {
 	s.queueRoutes()
+	s.orderingRoutes()
 	s.settleRoutes()
 	s.queuesRoutes()
 	s.storageRoutes()

@@ -36,6 +36,8 @@ type broker struct {
 	pause       func(name string, what queue.Paused) error
 	resume      func(name string, what queue.Paused) error
 	reload      func(name string) error
+	keys        func(queue.KeysQuery) (queue.KeysPage, error)
+	unblock     func(queue.UnblockCall) error
 	clear       func(queue.ClearCall) (queue.Cancelled, error)
 	cancel      func(queue.CancelCall) (queue.Cancelled, error)
 	imports     func(queue.ImportCall) ([]queue.Item, error)

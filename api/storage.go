@@ -152,7 +152,7 @@ func storedItem(it *queue.Item, now time.Time) *v1.Item {
 		Reference: it.Reference, Encoding: it.Encoding, Kind: it.Kind,
 		Payload: it.Payload, Deliveries: it.Deliveries, Headers: it.Headers,
 		Recoveries: it.Recoveries, State: state.String(),
-		Target: shownTarget(it.Target), OnDone: it.OnDone,
+		Target: shownTarget(it.Target), OnDone: it.OnDone, OrderingKey: it.OrderingKey,
 	}
 	switch state {
 	case queue.Leased, queue.Lapsed:

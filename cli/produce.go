@@ -37,6 +37,7 @@ type itemFlags struct {
 	Delay       time.Duration     `help:"Not before so long from now."`
 	At          time.Time         `placeholder:"TIME" help:"Not before this instant, such as 2030-01-31T08:00:00Z."`
 	Key         string            `placeholder:"KEY" help:"Idempotency key: a second item with it is none, for 24 hours."`
+	OrderingKey string            `placeholder:"KEY" help:"Items of a queue that share it are given out strictly one after the other."`
 	MaxAttempts int               `placeholder:"N" help:"How often it may fail; --max-attempts=-1 is no limit. Default is the queue's or the subscription's."`
 	Expire      time.Duration     `placeholder:"DURATION" help:"How long it has, from when it is due, until it goes to the dead-letter queue. Default is the queue's."`
 	OnDone      string            `placeholder:"QUEUE" help:"Tell this queue how the item ends. Default is the subscription's."`
@@ -71,14 +72,14 @@ func (f *targetFlags) check() error {
 
 func (f *itemFlags) given() bool {
 	return f.Kind != "" || f.Encoding != "" || f.Reference != "" || len(f.Header) > 0 || f.Delay != 0 || !f.At.IsZero() ||
-		f.Key != "" || f.MaxAttempts != 0 || f.Expire != 0 || f.OnDone != "" || f.targetFlags != (targetFlags{})
+		f.Key != "" || f.OrderingKey != "" || f.MaxAttempts != 0 || f.Expire != 0 || f.OnDone != "" || f.targetFlags != (targetFlags{})
 }
 
 func (f *itemFlags) item(payload []byte) client.Item {
 	it := client.Item{
 		Kind: f.Kind, Encoding: f.Encoding, Reference: f.Reference, Payload: payload, Headers: f.Header, Delay: f.Delay,
 		EnqueueAt: f.At, IdempotencyKey: f.Key, MaxAttempts: f.MaxAttempts, ExpireTimeout: f.Expire,
-		OnDone: f.OnDone, Target: f.target(),
+		OnDone: f.OnDone, Target: f.target(), OrderingKey: f.OrderingKey,
 	}
 	if it.Encoding == "" {
 		it.Encoding = encodingOf(payload)

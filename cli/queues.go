@@ -11,16 +11,18 @@ import (
 
 // queuesCommands look after queues.
 type queuesCommands struct {
-	List   queuesListCommand   `cmd:"" help:"List queues by name."`
-	Info   queuesInfoCommand   `cmd:"" help:"Show a queue's settings."`
-	Create queuesCreateCommand `cmd:"" help:"Make a queue."`
-	Update queuesUpdateCommand `cmd:"" help:"Change what is given, and nothing else."`
-	Delete queuesDeleteCommand `cmd:"" help:"Delete a queue that is empty, or with --force any."`
-	Pause  queuesPauseCommand  `cmd:"" help:"Stop leases and pushes, or produces, or both."`
-	Resume queuesResumeCommand `cmd:"" help:"End a pause."`
-	Clear  queuesClearCommand  `cmd:"" help:"Cancel the items of a queue: they are erased, and not delivered."`
-	Stats  queuesStatsCommand  `cmd:"" help:"Count what queues hold."`
-	Reload queuesReloadCommand `cmd:"" help:"Have the node that answers read the queue's settings again. Changes reach all nodes by themselves within seconds."`
+	List    queuesListCommand    `cmd:"" help:"List queues by name."`
+	Info    queuesInfoCommand    `cmd:"" help:"Show a queue's settings."`
+	Create  queuesCreateCommand  `cmd:"" help:"Make a queue."`
+	Update  queuesUpdateCommand  `cmd:"" help:"Change what is given, and nothing else."`
+	Delete  queuesDeleteCommand  `cmd:"" help:"Delete a queue that is empty, or with --force any."`
+	Pause   queuesPauseCommand   `cmd:"" help:"Stop leases and pushes, or produces, or both."`
+	Resume  queuesResumeCommand  `cmd:"" help:"End a pause."`
+	Clear   queuesClearCommand   `cmd:"" help:"Cancel the items of a queue: they are erased, and not delivered."`
+	Stats   queuesStatsCommand   `cmd:"" help:"Count what queues hold."`
+	Keys    queuesKeysCommand    `cmd:"" help:"List ordering keys that have items waiting, with what they wait for."`
+	Unblock queuesUnblockCommand `cmd:"" help:"Have the head of an ordering key tried again at once, or with --skip buried, so that the next goes."`
+	Reload  queuesReloadCommand  `cmd:"" help:"Have the node that answers read the queue's settings again. Changes reach all nodes by themselves within seconds."`
 }
 
 type queuesListCommand struct{ connection }

@@ -66,6 +66,7 @@ type scheduleItemFlags struct {
 	Header      map[string]string `short:"H" sep:"none" mapsep:"none" placeholder:"NAME=VALUE" help:"Sent with a push; times and the name are filled in. May be repeated; an update replaces all of them."`
 	MaxAttempts int               `placeholder:"N" help:"How often an item may fail; --max-attempts=-1 is no limit. Default is the queue's or the subscription's."`
 	Expire      time.Duration     `placeholder:"DURATION" help:"How long an item has until it goes to the dead-letter queue. Default is the queue's."`
+	OrderingKey string            `placeholder:"KEY" help:"Items of a queue that share it are given out strictly one after the other."`
 	OnDone      string            `placeholder:"QUEUE" help:"Tell this queue how items end. Default is the subscription's."`
 
 	targetFlags
@@ -97,7 +98,7 @@ func (f *missedFlags) setMissed(m *client.Missed) {
 }
 
 func (f *scheduleItemFlags) givesItem() bool {
-	return f.Kind != "" || f.Encoding != "" || f.Reference != "" || len(f.Header) > 0 || f.MaxAttempts != 0 || f.Expire != 0 ||
+	return f.Kind != "" || f.Encoding != "" || f.Reference != "" || len(f.Header) > 0 || f.MaxAttempts != 0 || f.Expire != 0 || f.OrderingKey != "" ||
 		f.OnDone != "" || f.targetFlags != targetFlags{}
 }
 
@@ -109,6 +110,7 @@ func (f *scheduleItemFlags) changeItem(it *client.Item) {
 	give(&it.MaxAttempts, f.MaxAttempts)
 	give(&it.ExpireTimeout, f.Expire)
 	give(&it.OnDone, f.OnDone)
+	give(&it.OrderingKey, f.OrderingKey)
 	give(&it.Target, f.target())
 	if len(f.Header) > 0 {
 		it.Headers = f.Header

@@ -98,6 +98,7 @@ type statsView struct {
 	Ready            int    `json:"ready"`
 	Scheduled        int    `json:"scheduled"`
 	Capped           bool   `json:"capped,omitempty"`
+	Behind           int    `json:"behind,omitempty"`
 	TotalLeased      int    `json:"total_leased"`
 	Failures         int    `json:"failures"`
 	AverageAge       span   `json:"average_age"`
@@ -109,7 +110,7 @@ type statsView struct {
 
 func statsViewOf(queue string, s client.Stats) statsView {
 	return statsView{
-		QueueName: queue, Total: s.Total, Ready: s.Ready(), Scheduled: s.Scheduled, Capped: s.Capped,
+		QueueName: queue, Total: s.Total, Ready: s.Ready(), Scheduled: s.Scheduled, Capped: s.Capped, Behind: s.Behind,
 		TotalLeased: s.Leased, Failures: s.Failing, AverageAge: span(s.MeanAge), AverageLeasedAge: span(s.MeanLeasedAge),
 		ProduceWaiting: s.ProduceWaiting, LeaseWaiting: s.LeaseWaiting, CompleteWaiting: s.SettleWaiting,
 	}
@@ -149,6 +150,7 @@ type itemView struct {
 	Reference      string            `json:"reference,omitempty"`
 	Payload        []byte            `json:"payload"`
 	Headers        map[string]string `json:"headers,omitempty"`
+	OrderingKey    string            `json:"ordering_key,omitempty"`
 	EnqueueAt      time.Time         `json:"enqueue_at,omitzero"`
 	LeaseDeadline  time.Time         `json:"lease_deadline,omitzero"`
 	ExpireDeadline time.Time         `json:"expire_deadline,omitzero"`
@@ -183,7 +185,7 @@ func itemViewOf(it client.StoredItem) itemView {
 		ID: it.ItemID, SourceID: it.SourceID, State: it.State, Kind: it.Kind, Encoding: it.Encoding, Reference: it.Reference,
 		Payload: it.Payload, Headers: it.Headers, EnqueueAt: it.EnqueueAt, LeaseDeadline: it.LeaseDeadline,
 		ExpireDeadline: it.ExpiresAt, CreatedAt: it.CreatedAt, UpdatedAt: it.UpdatedAt, Deliveries: it.Deliveries,
-		Attempts: it.Attempts, MaxAttempts: it.MaxAttempts, Recoveries: it.Recoveries, OnDone: it.OnDone,
+		Attempts: it.Attempts, MaxAttempts: it.MaxAttempts, Recoveries: it.Recoveries, OnDone: it.OnDone, OrderingKey: it.OrderingKey,
 	}
 	if t := it.Target; t != nil {
 		v.Target = new(targetView{t.URL, t.Method, span(t.Timeout)})

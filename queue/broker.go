@@ -29,6 +29,7 @@ type Broker struct {
 	// endings are those that wait for items to end.
 	endings *endings
 	untold  untold
+	ordered orderedQueues
 
 	produces *batcher[produceRequest, ProduceResult]
 	settles  *batcher[settleRequest, []Settled]

@@ -109,6 +109,11 @@ func (b *Broker) buryBatch(doomed []doomedItem, guard Guard) (int, error) {
 	for _, q := range f.pinned.queues {
 		b.Wake(q.number)
 	}
+	for q := range f.queues {
+		if b.ordered.has(q.number) {
+			b.Wake(q.number)
+		}
+	}
 	return buried, errs
 }
 

@@ -231,6 +231,9 @@ func (b *Broker) purgeKeys(ctx context.Context, keys []Key) (int, error) {
 	answer, err := b.store.Purge(ctx, PurgeRequest{Keys: keys, Limit: len(keys), Reason: ReasonCancelled})
 	for _, key := range keys {
 		b.endings.wake(key.ID)
+		if b.ordered.has(key.Queue) {
+			b.Wake(key.Queue)
+		}
 	}
 	return answer.Purged, err
 }
@@ -249,6 +252,9 @@ func (b *Broker) purgeStates(ctx context.Context, q *knownQueue, states []State,
 		if err != nil || done.More {
 			break
 		}
+	}
+	if b.ordered.has(q.number) {
+		b.Wake(q.number)
 	}
 	return done, err
 }

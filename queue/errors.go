@@ -12,6 +12,8 @@ import (
 var (
 	// ErrNotFound: no such queue, subscription, item or document in this namespace.
 	ErrNotFound = errors.New("not found")
+	// ErrNotBlocking: the item keeps no others of its ordering key from going.
+	ErrNotBlocking = errors.New("it blocks no ordering key")
 	// ErrExists: the name is taken.
 	ErrExists = errors.New("already exists")
 	// ErrRevision: the document changed since it was read; read it again.

@@ -179,11 +179,6 @@ func TestImport_ChecksEveryField(t *testing.T) {
 			t.Errorf("got %v, want a TooLargeError for the payload", err)
 		}
 	})
-	refuseImport(t, with(func(it *queue.ImportItem) { it.OrderingKey = "a" }), func(err error) {
-		if unsupported, ok := errors.AsType[*queue.UnsupportedError](err); !ok || unsupported.Field != "items[1].ordering_key" {
-			t.Errorf("got %v, want an UnsupportedError for the ordering key", err)
-		}
-	})
 }
 
 // refuseImport imports an item behind a good one, which must not be kept either.

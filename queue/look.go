@@ -150,7 +150,7 @@ func (l *leaser) ask(looks []*look) {
 func (l *leaser) deal(looks []*look, took time.Duration) {
 	var doomed []doomedItem
 	for _, lk := range looks {
-		doomed = append(doomed, lk.sortOut()...)
+		doomed = append(doomed, lk.sortOut(&l.b.ordered)...)
 		// Before anybody has the items: they are not ours any more then.
 		lk.tellDeadlines(l.b.onDue)
 		if lk.result.Corrupt > 0 {
@@ -253,7 +253,7 @@ func (l *leaser) foundNothing(w *waiter, now time.Time) {
 }
 
 // sortOut takes what is over its limits out of the takers' items.
-func (lk *look) sortOut() (doomed []doomedItem) {
+func (lk *look) sortOut(ordered *orderedQueues) (doomed []doomedItem) {
 	lk.doomed = make([]int, len(lk.takers))
 	if lk.err != nil {
 		return nil
@@ -264,6 +264,7 @@ func (lk *look) sortOut() (doomed []doomedItem) {
 		kept := items[:0]
 		for j := range items {
 			it := &items[j]
+			ordered.saw(it.Queue, &it.Content)
 			reason := s.reasonToBury(it, w.maxAttempts, lk.now)
 			if reason == "" {
 				kept = append(kept, *it)

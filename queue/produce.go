@@ -133,6 +133,7 @@ func (b *Broker) checkContent(c *Content, payload, sourceID string) error {
 		{"kind", c.Kind},
 		{"encoding", c.Encoding},
 		{"reference", c.Reference},
+		{"ordering_key", c.OrderingKey},
 		{sourceID, c.SourceID},
 		{"traceparent", c.Trace},
 	} {
@@ -141,16 +142,10 @@ func (b *Broker) checkContent(c *Content, payload, sourceID string) error {
 		}
 	}
 	switch {
-	case c.OrderingKey != "":
-		return unsupported("ordering_key")
 	case c.Hop < 0 || c.Hop >= MaxHop:
 		return Invalid("hop", "is %d: the item comes from a loop of pushes; want 0 to %d", c.Hop, MaxHop-1)
 	}
 	return checkHeaders(c.Headers)
-}
-
-func unsupported(field string) error {
-	return &UnsupportedError{What: "field " + field, Field: field}
 }
 
 func checkKey(field, key string) error {
@@ -225,9 +220,10 @@ func (b *Broker) storeProduce(ctx context.Context, batch []produceRequest) ([]Pr
 	// Here, not where the caller gets its answer: it may have left.
 	var wakes wakes
 	for i, r := range batch {
-		for _, p := range answer.Groups[i].Items {
+		for j, p := range answer.Groups[i].Items {
+			b.ordered.saw(r.queue.number, &r.group.Items[j].Content)
 			switch {
-			case p.Duplicate:
+			case p.Duplicate, p.DueAt.Equal(Forever):
 			case p.DueAt.After(answer.Now):
 				b.onDue(r.queue.number, p.DueAt)
 			default:

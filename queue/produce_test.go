@@ -152,16 +152,6 @@ func TestProduce_RefusesWhatIsTooLarge(t *testing.T) {
 	}
 }
 
-func TestProduce_RefusesWhatALaterReleaseBrings(t *testing.T) {
-	t.Parallel()
-	refuse(t, queue.ProduceItem{Content: queue.Content{OrderingKey: "k"}}, func(err error) {
-		later, ok := errors.AsType[*queue.UnsupportedError](err)
-		if !ok || !strings.HasPrefix(later.Field, "items[1].") || later.Error() != "field "+later.Field+" is not supported by this release" {
-			t.Errorf("got %v, want ErrNotSupported with the item's path", err)
-		}
-	})
-}
-
 func TestD15_KeyAndItemAreKeptTogetherOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {

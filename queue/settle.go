@@ -328,11 +328,14 @@ func (b *Broker) storeSettle(ctx context.Context, batch []settleRequest) ([][]Se
 			s, settled := &group.Entries[j], &answer.Groups[i][j]
 			switch {
 			case settled.Status != Applied:
-			case s.Outcome == Complete:
+			case s.Outcome == Complete, s.Outcome == Bury, settled.Buried:
 				b.endings.wake(s.Key.ID)
-			case s.Outcome == Bury || settled.Buried:
-				b.endings.wake(s.Key.ID)
-				wakes.add(s.DeadQueue)
+				if s.Outcome != Complete {
+					wakes.add(s.DeadQueue)
+				}
+				if b.ordered.has(s.Key.Queue) {
+					wakes.add(s.Key.Queue) // the next of its key may go
+				}
 			case settled.AvailableAt.After(answer.Now):
 				b.onDue(s.Key.Queue, settled.AvailableAt)
 			default:

@@ -57,6 +57,7 @@ type ItemDocument struct {
 	Headers     map[string]string `json:"headers,omitempty"`
 	Target      *TargetDocument   `json:"target,omitempty"`
 	OnDone      string            `json:"on_done,omitempty"`
+	OrderingKey string            `json:"ordering_key,omitempty"`
 	Payload     []byte            `json:"payload,omitempty"`
 	MaxAttempts int32             `json:"max_attempts,omitempty"`
 	ExpireTTL   time.Duration     `json:"expire_ttl,omitempty"`
@@ -74,7 +75,7 @@ func toDocument(s *Schedule) Document {
 		Namespace: s.Namespace, Name: s.Name, ID: s.ID, Cron: s.Cron, Zone: s.Zone, Queue: s.Queue,
 		Item: ItemDocument{
 			Kind: s.Item.Kind, Encoding: s.Item.Encoding, Reference: s.Item.Reference, Headers: s.Item.Headers,
-			OnDone: s.Item.OnDone, Payload: s.Item.Payload, MaxAttempts: s.Item.MaxAttempts, ExpireTTL: s.Item.ExpireTTL,
+			OnDone: s.Item.OnDone, OrderingKey: s.Item.OrderingKey, Payload: s.Item.Payload, MaxAttempts: s.Item.MaxAttempts, ExpireTTL: s.Item.ExpireTTL,
 		},
 		Forward: s.Forward, Back: s.Back, Missed: MissedDocument(s.Missed), Overlap: s.Overlap, Jitter: s.Jitter,
 		StartAt: s.StartAt, EndAt: s.EndAt, Paused: s.Paused, Labels: s.Labels,
@@ -108,7 +109,7 @@ func fromDocument(d *Document, revision uint64) (Schedule, error) {
 		Item: queue.ProduceItem{
 			Content: queue.Content{
 				Kind: d.Item.Kind, Encoding: d.Item.Encoding, Reference: d.Item.Reference, Headers: d.Item.Headers,
-				OnDone: d.Item.OnDone, Payload: d.Item.Payload, Target: (*queue.Target)(d.Item.Target),
+				OnDone: d.Item.OnDone, OrderingKey: d.Item.OrderingKey, Payload: d.Item.Payload, Target: (*queue.Target)(d.Item.Target),
 			},
 			MaxAttempts: d.Item.MaxAttempts, ExpireTTL: d.Item.ExpireTTL,
 		},

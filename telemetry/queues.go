@@ -81,8 +81,9 @@ func (m *queueMetrics) look(ctx context.Context, broker Broker, store statsReade
 
 func (m *queueMetrics) count(st *queue.Stats, isDead bool, now time.Time) {
 	// Scheduled ends at a bound, so that what is ready may be too many then.
-	m.items.add(byQueue{st.Queue, waitingState(isDead)}, int64(max(st.Total-st.Held-st.Scheduled, 0)))
+	m.items.add(byQueue{st.Queue, waitingState(isDead)}, int64(max(st.Total-st.Held-st.Scheduled-st.Behind, 0)))
 	m.items.add(byQueue{st.Queue, "scheduled"}, int64(st.Scheduled))
+	m.items.add(byQueue{st.Queue, "behind"}, int64(st.Behind))
 	m.items.add(byQueue{st.Queue, "leased"}, int64(st.Held))
 	if !st.OldestReady.IsZero() && !isDead {
 		// The store's clock may differ from ours; near enough to be looked at.

@@ -17,6 +17,7 @@ const (
 	CodeForbidden            = "forbidden"
 	CodeNotFound             = "not_found"
 	CodeNoSuchMethod         = "no_such_method"
+	CodeNotBlocking          = "not_blocking"
 	CodeNotSupported         = "not_supported"
 	CodeStaleLease           = "stale_lease"
 	CodeAlreadyDead          = "already_dead"

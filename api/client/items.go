@@ -112,12 +112,13 @@ type StoredItem struct {
 	ItemID   string
 	SourceID string
 	// State is ready, scheduled, retrying, leased, lapsed or behind.
-	State     string
-	Kind      string
-	Encoding  string
-	Reference string
-	Payload   []byte
-	Headers   map[string]string
+	State       string
+	Kind        string
+	Encoding    string
+	Reference   string
+	Payload     []byte
+	Headers     map[string]string
+	OrderingKey string
 	// EnqueueAt is when it is available, for one that is not yet.
 	EnqueueAt     time.Time
 	LeaseDeadline time.Time
@@ -177,7 +178,7 @@ func storedItems(items []*v1.Item) []StoredItem {
 			EnqueueAt: instant(it.GetEnqueueAt()), LeaseDeadline: instant(it.GetLeaseDeadline()), ExpiresAt: instant(it.GetExpireDeadline()),
 			CreatedAt: instant(it.GetCreatedAt()), UpdatedAt: instant(it.GetUpdatedAt()),
 			Deliveries: int(it.GetDeliveries()), Attempts: int(it.GetAttempts()), MaxAttempts: int(it.GetMaxAttempts()), Recoveries: int(it.GetRecoveries()),
-			Target: targetOf(it.GetTarget()), OnDone: it.GetOnDone(),
+			Target: targetOf(it.GetTarget()), OnDone: it.GetOnDone(), OrderingKey: it.GetOrderingKey(),
 		}
 		if d := it.GetDead(); d != nil {
 			out[i].Dead = &Dead{
@@ -191,8 +192,8 @@ func storedItems(items []*v1.Item) []StoredItem {
 
 // ImportItems brings items along from elsewhere, all of them or none, at most 1,000.
 // ItemID must be set: it becomes the SourceID, and an item whose SourceID lives in the
-// queue already is left out. Attempts, MaxAttempts, EnqueueAt, ExpiresAt, Target and
-// OnDone are kept.
+// queue already is left out. Attempts, MaxAttempts, EnqueueAt, ExpiresAt, Target, OnDone and
+// OrderingKey are kept.
 func (c *Client) ImportItems(ctx context.Context, queue string, items ...StoredItem) ([]StoredItem, error) {
 	q := &v1.ItemsImportRequest{QueueName: queue, Items: make([]*v1.Item, len(items))}
 	for i := range items {
@@ -202,7 +203,7 @@ func (c *Client) ImportItems(ctx context.Context, queue string, items ...StoredI
 			EnqueueAt: stamp(it.EnqueueAt), ExpireDeadline: stamp(it.ExpiresAt),
 			IsLeased: !it.LeaseDeadline.IsZero(), LeaseDeadline: stamp(it.LeaseDeadline),
 			Attempts: count(it.Attempts), MaxAttempts: count(it.MaxAttempts),
-			Target: it.Target.wire(), OnDone: it.OnDone,
+			Target: it.Target.wire(), OnDone: it.OnDone, OrderingKey: it.OrderingKey,
 		}
 	}
 	p := new(v1.ItemsImportReply)

@@ -45,6 +45,9 @@ type Leased struct {
 	CreatedAt     time.Time
 	// Traceparent is the producer's W3C trace context, or empty.
 	Traceparent string
+	// OrderingKey is the producer's: no other item with it is given out before this one has
+	// ended.
+	OrderingKey string
 
 	result []byte
 }
@@ -74,7 +77,7 @@ func (c *Client) Lease(ctx context.Context, params LeaseParams) ([]Leased, error
 			ItemID: it.GetItemId(), Receipt: it.GetReceipt(), Kind: it.GetKind(), Encoding: it.GetEncoding(),
 			Reference: it.GetReference(), Payload: it.GetBytes(), Headers: it.GetHeaders(),
 			Deliveries: int(it.GetAttempts()), Recoveries: int(it.GetRecoveries()), LastError: it.GetLastError(), Traceparent: it.GetTraceparent(),
-			LeaseDeadline: instant(it.GetLeaseDeadline()), CreatedAt: instant(it.GetCreatedAt()),
+			LeaseDeadline: instant(it.GetLeaseDeadline()), CreatedAt: instant(it.GetCreatedAt()), OrderingKey: it.GetOrderingKey(),
 		}
 	}
 	return items, nil

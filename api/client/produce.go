@@ -43,6 +43,9 @@ type Item struct {
 	// OnDone is the queue that is told how the item ends, by a [Done]; empty takes the
 	// subscription's.
 	OnDone string
+	// OrderingKey: items of a queue that share it are given out strictly one after the other,
+	// in the order in which they were produced.
+	OrderingKey string
 }
 
 // Target is an endpoint that an item brings along.
@@ -95,7 +98,7 @@ func (it *Item) wire() *v1.Produce {
 		Kind: it.Kind, Encoding: it.Encoding, Reference: it.Reference, Bytes: it.Payload, Headers: it.Headers,
 		EnqueueAt: stamp(it.EnqueueAt), Delay: text(it.Delay), IdempotencyKey: it.IdempotencyKey,
 		MaxAttempts: count(it.MaxAttempts), ExpireTimeout: text(it.ExpireTimeout),
-		Target: it.Target.wire(), OnDone: it.OnDone,
+		Target: it.Target.wire(), OnDone: it.OnDone, OrderingKey: it.OrderingKey,
 	}
 	if p.Bytes == nil {
 		p.Bytes = []byte{}
@@ -135,6 +138,7 @@ type RawItem struct {
 	Delay          time.Duration
 	EnqueueAt      time.Time
 	IdempotencyKey string
+	OrderingKey    string
 }
 
 // ProduceRaw puts one item on a queue by the call that curl and third parties use. An
@@ -146,7 +150,7 @@ func (c *Client) ProduceRaw(ctx context.Context, queue string, it RawItem) (Prod
 	}
 	attributes := map[string]string{
 		"Content-Type": it.ContentType, "Posthaste-Kind": it.Kind, "Posthaste-Delay": text(it.Delay),
-		"Idempotency-Key": it.IdempotencyKey,
+		"Idempotency-Key": it.IdempotencyKey, "Posthaste-Ordering-Key": it.OrderingKey,
 	}
 	if !it.EnqueueAt.IsZero() {
 		attributes["Posthaste-Enqueue-At"] = it.EnqueueAt.UTC().Format(time.RFC3339Nano)

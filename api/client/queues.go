@@ -161,7 +161,9 @@ type Stats struct {
 	Leased    int
 	Scheduled int
 	// Capped says that there are at least so many scheduled ones.
-	Capped  bool
+	Capped bool
+	// Behind counts those that stand behind another of their ordering key, up to 10,000.
+	Behind  int
 	Failing int
 	// MeanAge is the mean time since items were produced, MeanLeasedAge that since leased
 	// ones were leased or extended.
@@ -174,7 +176,7 @@ type Stats struct {
 }
 
 // Ready counts what could be leased now, lapsed leases left out.
-func (s Stats) Ready() int { return max(s.Total-s.Leased-s.Scheduled, 0) }
+func (s Stats) Ready() int { return max(s.Total-s.Leased-s.Scheduled-s.Behind, 0) }
 
 // Stats counts what a queue holds.
 func (c *Client) Stats(ctx context.Context, queue string) (Stats, error) {
@@ -192,6 +194,7 @@ func (c *Client) Stats(ctx context.Context, queue string) (Stats, error) {
 			s.Total += int(part.GetTotal())
 			s.Leased += int(part.GetTotalLeased())
 			s.Scheduled += int(part.GetScheduled())
+			s.Behind += int(part.GetBehind())
 			s.Failing += int(part.GetFailures())
 			s.Capped = s.Capped || part.GetCapped()
 			age += span(part.GetAverageAge()) * time.Duration(part.GetTotal())

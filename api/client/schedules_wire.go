@@ -67,7 +67,7 @@ func scheduleOf(s *v1.Schedule) Schedule {
 func templateOf(p *v1.Produce) Item {
 	it := Item{
 		Kind: p.GetKind(), Encoding: p.GetEncoding(), Reference: p.GetReference(), Payload: p.GetBytes(), Headers: p.GetHeaders(),
-		MaxAttempts: int(p.GetMaxAttempts()), ExpireTimeout: span(p.GetExpireTimeout()), Target: targetOf(p.GetTarget()), OnDone: p.GetOnDone(),
+		MaxAttempts: int(p.GetMaxAttempts()), ExpireTimeout: span(p.GetExpireTimeout()), Target: targetOf(p.GetTarget()), OnDone: p.GetOnDone(), OrderingKey: p.GetOrderingKey(),
 	}
 	if p.GetBytes() == nil {
 		it.Payload = []byte(p.GetUtf8())

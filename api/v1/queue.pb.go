@@ -112,7 +112,10 @@ type Produce struct {
 	// The item's own endpoint, on a queue whose subscription has allow_target.
 	Target *Target `protobuf:"bytes,25,opt,name=target,proto3" json:"target,omitempty"`
 	// The queue that is told how the item ends.
-	OnDone        string `protobuf:"bytes,26,opt,name=on_done,json=onDone,proto3" json:"on_done,omitempty"`
+	OnDone string `protobuf:"bytes,26,opt,name=on_done,json=onDone,proto3" json:"on_done,omitempty"`
+	// Items of a queue that share it are given out strictly one after the other, in the order
+	// in which they were produced. At most 255 bytes.
+	OrderingKey   string `protobuf:"bytes,27,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -234,6 +237,13 @@ func (x *Produce) GetTarget() *Target {
 func (x *Produce) GetOnDone() string {
 	if x != nil {
 		return x.OnDone
+	}
+	return ""
+}
+
+func (x *Produce) GetOrderingKey() string {
+	if x != nil {
+		return x.OrderingKey
 	}
 	return ""
 }
@@ -627,6 +637,7 @@ type Leased struct {
 	LastError string `protobuf:"bytes,26,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// The producer's W3C trace context.
 	Traceparent   string `protobuf:"bytes,27,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	OrderingKey   string `protobuf:"bytes,28,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -762,6 +773,13 @@ func (x *Leased) GetLastError() string {
 func (x *Leased) GetTraceparent() string {
 	if x != nil {
 		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *Leased) GetOrderingKey() string {
+	if x != nil {
+		return x.OrderingKey
 	}
 	return ""
 }
@@ -2153,7 +2171,9 @@ type Part struct {
 	// Not yet due.
 	Scheduled int32 `protobuf:"varint,7,opt,name=scheduled,proto3" json:"scheduled,omitempty"`
 	// There are at least so many scheduled ones.
-	Capped        bool `protobuf:"varint,20,opt,name=capped,proto3" json:"capped,omitempty"`
+	Capped bool `protobuf:"varint,20,opt,name=capped,proto3" json:"capped,omitempty"`
+	// Items that stand behind another of their ordering key, up to 10,000.
+	Behind        int32 `protobuf:"varint,21,opt,name=behind,proto3" json:"behind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2244,6 +2264,305 @@ func (x *Part) GetCapped() bool {
 	return false
 }
 
+func (x *Part) GetBehind() int32 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+// KeysRequest asks for ordering keys with items behind their head: /v1/queue.keys.
+type KeysRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	QueueName string                 `protobuf:"bytes,1,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
+	// 1 to 1000; 1000 if left out.
+	Limit         int32  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeysRequest) Reset() {
+	*x = KeysRequest{}
+	mi := &file_posthaste_v1_queue_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeysRequest) ProtoMessage() {}
+
+func (x *KeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queue_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeysRequest.ProtoReflect.Descriptor instead.
+func (*KeysRequest) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *KeysRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *KeysRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *KeysRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// KeysReply holds a page of keys.
+type KeysReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*OrderingKey         `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	Cursor        string                 `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeysReply) Reset() {
+	*x = KeysReply{}
+	mi := &file_posthaste_v1_queue_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeysReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeysReply) ProtoMessage() {}
+
+func (x *KeysReply) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queue_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeysReply.ProtoReflect.Descriptor instead.
+func (*KeysReply) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *KeysReply) GetItems() []*OrderingKey {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *KeysReply) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// OrderingKey is what the items of a key wait for.
+type OrderingKey struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OrderingKey string                 `protobuf:"bytes,1,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
+	// The head: the item that the others wait for.
+	ItemId string `protobuf:"bytes,2,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
+	// Its state: ready, scheduled, retrying, leased or lapsed.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// When that may change: when it is due, tried again, or its lease ends.
+	NextAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	// When it was produced.
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Attempts   int32                  `protobuf:"varint,6,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	LastStatus int32                  `protobuf:"varint,7,opt,name=last_status,json=lastStatus,proto3" json:"last_status,omitempty"`
+	LastError  string                 `protobuf:"bytes,8,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// How many stand behind it, up to 1000.
+	Behind        int32 `protobuf:"varint,9,opt,name=behind,proto3" json:"behind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderingKey) Reset() {
+	*x = OrderingKey{}
+	mi := &file_posthaste_v1_queue_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderingKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderingKey) ProtoMessage() {}
+
+func (x *OrderingKey) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queue_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderingKey.ProtoReflect.Descriptor instead.
+func (*OrderingKey) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *OrderingKey) GetOrderingKey() string {
+	if x != nil {
+		return x.OrderingKey
+	}
+	return ""
+}
+
+func (x *OrderingKey) GetItemId() string {
+	if x != nil {
+		return x.ItemId
+	}
+	return ""
+}
+
+func (x *OrderingKey) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *OrderingKey) GetNextAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAt
+	}
+	return nil
+}
+
+func (x *OrderingKey) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *OrderingKey) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *OrderingKey) GetLastStatus() int32 {
+	if x != nil {
+		return x.LastStatus
+	}
+	return 0
+}
+
+func (x *OrderingKey) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *OrderingKey) GetBehind() int32 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+// UnblockRequest lets a key go on: /v1/queue.unblock.
+type UnblockRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	QueueName string                 `protobuf:"bytes,1,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
+	// The head of the key, as queue.keys tells it.
+	ItemId string `protobuf:"bytes,2,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
+	// Bury it, so that the next goes; else it is tried again at once.
+	Skip          bool `protobuf:"varint,3,opt,name=skip,proto3" json:"skip,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnblockRequest) Reset() {
+	*x = UnblockRequest{}
+	mi := &file_posthaste_v1_queue_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnblockRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnblockRequest) ProtoMessage() {}
+
+func (x *UnblockRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_queue_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnblockRequest.ProtoReflect.Descriptor instead.
+func (*UnblockRequest) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_queue_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *UnblockRequest) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *UnblockRequest) GetItemId() string {
+	if x != nil {
+		return x.ItemId
+	}
+	return ""
+}
+
+func (x *UnblockRequest) GetSkip() bool {
+	if x != nil {
+		return x.Skip
+	}
+	return false
+}
+
 var File_posthaste_v1_queue_proto protoreflect.FileDescriptor
 
 const file_posthaste_v1_queue_proto_rawDesc = "" +
@@ -2253,7 +2572,7 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x12'\n" +
 	"\x0frequest_timeout\x18\x02 \x01(\tR\x0erequestTimeout\x12+\n" +
-	"\x05items\x18\x03 \x03(\v2\x15.posthaste.v1.ProduceR\x05items\"\x95\x04\n" +
+	"\x05items\x18\x03 \x03(\v2\x15.posthaste.v1.ProduceR\x05items\"\xb8\x04\n" +
 	"\aProduce\x12\x1a\n" +
 	"\bencoding\x18\x01 \x01(\tR\bencoding\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
@@ -2268,7 +2587,8 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\fmax_attempts\x18\x17 \x01(\x05R\vmaxAttempts\x12%\n" +
 	"\x0eexpire_timeout\x18\x18 \x01(\tR\rexpireTimeout\x12,\n" +
 	"\x06target\x18\x19 \x01(\v2\x14.posthaste.v1.TargetR\x06target\x12\x17\n" +
-	"\aon_done\x18\x1a \x01(\tR\x06onDone\x1a:\n" +
+	"\aon_done\x18\x1a \x01(\tR\x06onDone\x12!\n" +
+	"\fordering_key\x18\x1b \x01(\tR\vorderingKey\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
@@ -2305,7 +2625,7 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12*\n" +
-	"\x05items\x18\x03 \x03(\v2\x14.posthaste.v1.LeasedR\x05items\"\xd4\x04\n" +
+	"\x05items\x18\x03 \x03(\v2\x14.posthaste.v1.LeasedR\x05items\"\xf7\x04\n" +
 	"\x06Leased\x12\x1a\n" +
 	"\bencoding\x18\x01 \x01(\tR\bencoding\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
@@ -2325,7 +2645,8 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"recoveries\x12\x1d\n" +
 	"\n" +
 	"last_error\x18\x1a \x01(\tR\tlastError\x12 \n" +
-	"\vtraceparent\x18\x1b \x01(\tR\vtraceparent\x1a:\n" +
+	"\vtraceparent\x18\x1b \x01(\tR\vtraceparent\x12!\n" +
+	"\fordering_key\x18\x1c \x01(\tR\vorderingKey\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
@@ -2465,7 +2786,7 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	" \x01(\x05R\binFlight\x122\n" +
 	"\n" +
 	"partitions\x18\v \x03(\v2\x12.posthaste.v1.PartR\n" +
-	"partitions\"\xfe\x01\n" +
+	"partitions\"\x96\x02\n" +
 	"\x04Part\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12!\n" +
@@ -2475,7 +2796,34 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"averageAge\x12,\n" +
 	"\x12average_leased_age\x18\x06 \x01(\tR\x10averageLeasedAge\x12\x1c\n" +
 	"\tscheduled\x18\a \x01(\x05R\tscheduled\x12\x16\n" +
-	"\x06capped\x18\x14 \x01(\bR\x06cappedB-Z+github.com/posthaste-io/posthaste/api/v1;v1b\x06proto3"
+	"\x06capped\x18\x14 \x01(\bR\x06capped\x12\x16\n" +
+	"\x06behind\x18\x15 \x01(\x05R\x06behind\"Z\n" +
+	"\vKeysRequest\x12\x1d\n" +
+	"\n" +
+	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\"T\n" +
+	"\tKeysReply\x12/\n" +
+	"\x05items\x18\x01 \x03(\v2\x19.posthaste.v1.OrderingKeyR\x05items\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xc3\x02\n" +
+	"\vOrderingKey\x12!\n" +
+	"\fordering_key\x18\x01 \x01(\tR\vorderingKey\x12\x17\n" +
+	"\aitem_id\x18\x02 \x01(\tR\x06itemId\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x123\n" +
+	"\anext_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x129\n" +
+	"\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1a\n" +
+	"\battempts\x18\x06 \x01(\x05R\battempts\x12\x1f\n" +
+	"\vlast_status\x18\a \x01(\x05R\n" +
+	"lastStatus\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\b \x01(\tR\tlastError\x12\x16\n" +
+	"\x06behind\x18\t \x01(\x05R\x06behind\"\\\n" +
+	"\x0eUnblockRequest\x12\x1d\n" +
+	"\n" +
+	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x17\n" +
+	"\aitem_id\x18\x02 \x01(\tR\x06itemId\x12\x12\n" +
+	"\x04skip\x18\x03 \x01(\bR\x04skipB-Z+github.com/posthaste-io/posthaste/api/v1;v1b\x06proto3"
 
 var (
 	file_posthaste_v1_queue_proto_rawDescOnce sync.Once
@@ -2489,7 +2837,7 @@ func file_posthaste_v1_queue_proto_rawDescGZIP() []byte {
 	return file_posthaste_v1_queue_proto_rawDescData
 }
 
-var file_posthaste_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_posthaste_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_posthaste_v1_queue_proto_goTypes = []any{
 	(*ProduceRequest)(nil),        // 0: posthaste.v1.ProduceRequest
 	(*Produce)(nil),               // 1: posthaste.v1.Produce
@@ -2518,46 +2866,53 @@ var file_posthaste_v1_queue_proto_goTypes = []any{
 	(*StatsReply)(nil),            // 24: posthaste.v1.StatsReply
 	(*Logical)(nil),               // 25: posthaste.v1.Logical
 	(*Part)(nil),                  // 26: posthaste.v1.Part
-	nil,                           // 27: posthaste.v1.Produce.HeadersEntry
-	nil,                           // 28: posthaste.v1.ProduceReply.DetailsEntry
-	nil,                           // 29: posthaste.v1.Leased.HeadersEntry
-	nil,                           // 30: posthaste.v1.SettleReply.DetailsEntry
-	nil,                           // 31: posthaste.v1.CountReply.DetailsEntry
-	nil,                           // 32: posthaste.v1.RedriveReply.DetailsEntry
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
-	(*Rate)(nil),                  // 34: posthaste.v1.Rate
+	(*KeysRequest)(nil),           // 27: posthaste.v1.KeysRequest
+	(*KeysReply)(nil),             // 28: posthaste.v1.KeysReply
+	(*OrderingKey)(nil),           // 29: posthaste.v1.OrderingKey
+	(*UnblockRequest)(nil),        // 30: posthaste.v1.UnblockRequest
+	nil,                           // 31: posthaste.v1.Produce.HeadersEntry
+	nil,                           // 32: posthaste.v1.ProduceReply.DetailsEntry
+	nil,                           // 33: posthaste.v1.Leased.HeadersEntry
+	nil,                           // 34: posthaste.v1.SettleReply.DetailsEntry
+	nil,                           // 35: posthaste.v1.CountReply.DetailsEntry
+	nil,                           // 36: posthaste.v1.RedriveReply.DetailsEntry
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(*Rate)(nil),                  // 38: posthaste.v1.Rate
 }
 var file_posthaste_v1_queue_proto_depIdxs = []int32{
 	1,  // 0: posthaste.v1.ProduceRequest.items:type_name -> posthaste.v1.Produce
-	33, // 1: posthaste.v1.Produce.enqueue_at:type_name -> google.protobuf.Timestamp
-	27, // 2: posthaste.v1.Produce.headers:type_name -> posthaste.v1.Produce.HeadersEntry
+	37, // 1: posthaste.v1.Produce.enqueue_at:type_name -> google.protobuf.Timestamp
+	31, // 2: posthaste.v1.Produce.headers:type_name -> posthaste.v1.Produce.HeadersEntry
 	2,  // 3: posthaste.v1.Produce.target:type_name -> posthaste.v1.Target
-	28, // 4: posthaste.v1.ProduceReply.details:type_name -> posthaste.v1.ProduceReply.DetailsEntry
+	32, // 4: posthaste.v1.ProduceReply.details:type_name -> posthaste.v1.ProduceReply.DetailsEntry
 	4,  // 5: posthaste.v1.ProduceReply.items:type_name -> posthaste.v1.Produced
 	7,  // 6: posthaste.v1.LeaseReply.items:type_name -> posthaste.v1.Leased
-	33, // 7: posthaste.v1.Leased.lease_deadline:type_name -> google.protobuf.Timestamp
-	33, // 8: posthaste.v1.Leased.created_at:type_name -> google.protobuf.Timestamp
-	29, // 9: posthaste.v1.Leased.headers:type_name -> posthaste.v1.Leased.HeadersEntry
+	37, // 7: posthaste.v1.Leased.lease_deadline:type_name -> google.protobuf.Timestamp
+	37, // 8: posthaste.v1.Leased.created_at:type_name -> google.protobuf.Timestamp
+	33, // 9: posthaste.v1.Leased.headers:type_name -> posthaste.v1.Leased.HeadersEntry
 	9,  // 10: posthaste.v1.CompleteRequest.items:type_name -> posthaste.v1.Complete
 	11, // 11: posthaste.v1.RetryRequest.items:type_name -> posthaste.v1.Retry
-	33, // 12: posthaste.v1.Retry.retry_at:type_name -> google.protobuf.Timestamp
-	30, // 13: posthaste.v1.SettleReply.details:type_name -> posthaste.v1.SettleReply.DetailsEntry
+	37, // 12: posthaste.v1.Retry.retry_at:type_name -> google.protobuf.Timestamp
+	34, // 13: posthaste.v1.SettleReply.details:type_name -> posthaste.v1.SettleReply.DetailsEntry
 	16, // 14: posthaste.v1.SettleReply.results:type_name -> posthaste.v1.Settled
-	33, // 15: posthaste.v1.Settled.available_at:type_name -> google.protobuf.Timestamp
-	33, // 16: posthaste.v1.Settled.lease_deadline:type_name -> google.protobuf.Timestamp
-	31, // 17: posthaste.v1.CountReply.details:type_name -> posthaste.v1.CountReply.DetailsEntry
+	37, // 15: posthaste.v1.Settled.available_at:type_name -> google.protobuf.Timestamp
+	37, // 16: posthaste.v1.Settled.lease_deadline:type_name -> google.protobuf.Timestamp
+	35, // 17: posthaste.v1.CountReply.details:type_name -> posthaste.v1.CountReply.DetailsEntry
 	21, // 18: posthaste.v1.RedriveRequest.filter:type_name -> posthaste.v1.RedriveFilter
-	34, // 19: posthaste.v1.RedriveRequest.rate:type_name -> posthaste.v1.Rate
-	33, // 20: posthaste.v1.RedriveFilter.before:type_name -> google.protobuf.Timestamp
-	32, // 21: posthaste.v1.RedriveReply.details:type_name -> posthaste.v1.RedriveReply.DetailsEntry
-	33, // 22: posthaste.v1.RedriveReply.until:type_name -> google.protobuf.Timestamp
+	38, // 19: posthaste.v1.RedriveRequest.rate:type_name -> posthaste.v1.Rate
+	37, // 20: posthaste.v1.RedriveFilter.before:type_name -> google.protobuf.Timestamp
+	36, // 21: posthaste.v1.RedriveReply.details:type_name -> posthaste.v1.RedriveReply.DetailsEntry
+	37, // 22: posthaste.v1.RedriveReply.until:type_name -> google.protobuf.Timestamp
 	25, // 23: posthaste.v1.StatsReply.logical_queues:type_name -> posthaste.v1.Logical
 	26, // 24: posthaste.v1.Logical.partitions:type_name -> posthaste.v1.Part
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	29, // 25: posthaste.v1.KeysReply.items:type_name -> posthaste.v1.OrderingKey
+	37, // 26: posthaste.v1.OrderingKey.next_at:type_name -> google.protobuf.Timestamp
+	37, // 27: posthaste.v1.OrderingKey.created_at:type_name -> google.protobuf.Timestamp
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_posthaste_v1_queue_proto_init() }
@@ -2579,7 +2934,7 @@ func file_posthaste_v1_queue_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_posthaste_v1_queue_proto_rawDesc), len(file_posthaste_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -358,12 +358,13 @@ type Item struct {
 	Recoveries int32             `protobuf:"varint,22,opt,name=recoveries,proto3" json:"recoveries,omitempty"`
 	// Set in a dead-letter queue.
 	Dead *Dead `protobuf:"bytes,23,opt,name=dead,proto3" json:"dead,omitempty"`
-	// ready, scheduled, retrying, leased or lapsed.
+	// ready, scheduled, retrying, leased, lapsed or behind.
 	State string `protobuf:"bytes,24,opt,name=state,proto3" json:"state,omitempty"`
 	// The item's own endpoint.
 	Target *Target `protobuf:"bytes,25,opt,name=target,proto3" json:"target,omitempty"`
 	// The queue that is told how the item ends.
 	OnDone        string `protobuf:"bytes,26,opt,name=on_done,json=onDone,proto3" json:"on_done,omitempty"`
+	OrderingKey   string `protobuf:"bytes,27,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -552,6 +553,13 @@ func (x *Item) GetOnDone() string {
 	return ""
 }
 
+func (x *Item) GetOrderingKey() string {
+	if x != nil {
+		return x.OrderingKey
+	}
+	return ""
+}
+
 // Dead says why an item was buried.
 type Dead struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -665,7 +673,7 @@ const file_posthaste_v1_storage_proto_rawDesc = "" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x10\n" +
-	"\x03ids\x18\x03 \x03(\tR\x03ids\"\xbe\a\n" +
+	"\x03ids\x18\x03 \x03(\tR\x03ids\"\xe1\a\n" +
 	"\x04Item\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tsource_id\x18\x02 \x01(\tR\bsourceId\x12\x1b\n" +
@@ -696,7 +704,8 @@ const file_posthaste_v1_storage_proto_rawDesc = "" +
 	"\x04dead\x18\x17 \x01(\v2\x12.posthaste.v1.DeadR\x04dead\x12\x14\n" +
 	"\x05state\x18\x18 \x01(\tR\x05state\x12,\n" +
 	"\x06target\x18\x19 \x01(\v2\x14.posthaste.v1.TargetR\x06target\x12\x17\n" +
-	"\aon_done\x18\x1a \x01(\tR\x06onDone\x1a:\n" +
+	"\aon_done\x18\x1a \x01(\tR\x06onDone\x12!\n" +
+	"\fordering_key\x18\x1b \x01(\tR\vorderingKey\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +

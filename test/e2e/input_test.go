@@ -130,17 +130,12 @@ func inputNotSupported(t *testing.T, e *env) {
 	e.call("queues.create", object{"queue_name": e.queue}, nil)
 	call := fmt.Appendf(nil, `{"queue_name":%q,"items":[{"utf8":"x"}]}`, e.queue)
 	for name, value := range map[string]string{
-		"Posthaste-Namespace": "n", "Posthaste-Ordering-Key": "o",
+		"Posthaste-Namespace": "n",
 	} {
 		a, err := e.post("/v1/queue.produce", "application/json", map[string]string{name: value}, call)
 		if err != nil || a.status != http.StatusBadRequest || a.CodeText != "not_supported" {
 			t.Errorf("header %s: got %d: %s, %v; want 400 not_supported", name, a.status, a.raw, err)
 		}
-	}
-	body := fmt.Appendf(nil, `{"queue_name":%q,"items":[{"utf8":"x","ordering_key":"o"}]}`, e.queue)
-	a, err := e.post("/v1/queue.produce", "application/json", nil, body)
-	if err != nil || a.status != http.StatusBadRequest || a.CodeText != "not_supported" {
-		t.Errorf("field ordering_key: got %d: %s, %v; want 400 not_supported", a.status, a.raw, err)
 	}
 	for _, method := range []string{"topics.create", "audit.list"} {
 		e.refused(http.StatusBadRequest, "not_supported", method, object{})

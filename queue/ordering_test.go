@@ -1,0 +1,194 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// ordered are items of keys, each with its key as its kind.
+func ordered(keys ...string) []queue.ProduceItem {
+	items := make([]queue.ProduceItem, len(keys))
+	for i, key := range keys {
+		items[i].Kind, items[i].OrderingKey = key, key
+	}
+	return items
+}
+
+// Who waits gets the next item of a key as soon as the one before has ended, whatever the way.
+func TestINV12_TheNextOfAKeyWakesWhoWaits(t *testing.T) {
+	t.Parallel()
+	ends := map[string]func(*testing.T, *fixture, queue.Item){
+		"completed": func(t *testing.T, f *fixture, it queue.Item) {
+			f.settle(t, queue.SettleEntry{Receipt: it.Receipt(), Outcome: queue.Complete})
+		},
+		"buried": func(t *testing.T, f *fixture, it queue.Item) {
+			f.settle(t, queue.SettleEntry{Receipt: it.Receipt(), Outcome: queue.Bury, Reason: "no"})
+		},
+		"at its limit": func(t *testing.T, f *fixture, it queue.Item) {
+			f.settle(t, queue.SettleEntry{Receipt: it.Receipt(), Outcome: queue.Retry, MaxAttempts: 1, Delay: time.Hour})
+		},
+		"cancelled": func(t *testing.T, f *fixture, it queue.Item) {
+			if _, err := f.Cancel(t.Context(), queue.CancelCall{Namespace: ns, IDs: []queue.ID{it.ID}}); err != nil {
+				t.Error(err)
+			}
+		},
+		"cleared": func(t *testing.T, f *fixture, it queue.Item) {
+			if _, err := f.Clear(t.Context(), queue.ClearCall{Namespace: ns, Queue: "orders", Leased: true}); err != nil {
+				t.Error(err)
+			}
+		},
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T, f *fixture) {
+				made := f.produce(t, "orders", ordered("a", "a")...)
+				if !made[1].DueAt.Equal(queue.Forever) {
+					t.Errorf("the second is due at %v", made[1].DueAt)
+				}
+				head := f.leaseOne(t, "orders")
+				next := f.startLease(t.Context(), queue.LeaseParams{Namespace: ns, Queue: "orders", Limit: 10, Wait: time.Minute, TTL: time.Hour})
+				synctest.Wait()
+				began := time.Now()
+				end(t, f, head)
+				got := <-next
+				if got.err != nil || len(got.value.Items) != 1 || got.value.Items[0].ID != made[1].ID {
+					t.Fatalf("leased %+v, %v; want the next of the key", got.value.Items, got.err)
+				}
+				if waited := time.Since(began); waited > 50*time.Millisecond {
+					t.Errorf("it came after %v", waited)
+				}
+			})
+		})
+	}
+}
+
+func TestBroker_KeysTellWhatBlocksThem(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		made := f.produce(t, "orders", ordered("b", "a", "a", "b", "b", "c", "")...)
+		page, err := f.Keys(t.Context(), queue.KeysQuery{Namespace: ns, Queue: "orders", Limit: 10})
+		if err != nil || len(page.Keys) != 2 {
+			t.Fatalf("got %+v, %v, want a and b", page, err)
+		}
+		for i, want := range []queue.KeyState{{Key: "a", Behind: 1}, {Key: "b", Behind: 2}} {
+			if k := page.Keys[i]; k.Key != want.Key || k.Behind != want.Behind {
+				t.Errorf("got %+v, want %+v", k, want)
+			}
+		}
+		if page.Keys[0].Head.ID != made[1].ID {
+			t.Errorf("the head of a is %v, want %v", page.Keys[0].Head.ID, made[1].ID)
+		}
+		for _, limit := range []int{0, 1001} {
+			_, err := f.Keys(t.Context(), queue.KeysQuery{Namespace: ns, Queue: "orders", Limit: limit})
+			if invalid, ok := errors.AsType[*queue.InvalidError](err); !ok || invalid.Field != "limit" {
+				t.Errorf("limit %d: %v", limit, err)
+			}
+		}
+		if _, err := f.Keys(t.Context(), queue.KeysQuery{Namespace: ns, Queue: "none", Limit: 1}); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("of no queue: %v", err)
+		}
+	})
+}
+
+func TestBroker_UnblockTriesTheHeadAgainOrSkipsIt(t *testing.T) {
+	t.Parallel()
+	for _, skip := range []bool{false, true} {
+		bubble(t, func(t *testing.T, f *fixture) {
+			made := f.produce(t, "orders", ordered("a", "a")...)
+			head := f.leaseOne(t, "orders")
+			f.settle(t, queue.SettleEntry{Receipt: head.Receipt(), Outcome: queue.Retry, Delay: 10 * time.Hour, Last: queue.Last{Status: 500}})
+			next := f.startLease(t.Context(), queue.LeaseParams{Namespace: ns, Queue: "orders", Limit: 10, Wait: time.Minute})
+			synctest.Wait()
+			if err := f.Unblock(t.Context(), queue.UnblockCall{Namespace: ns, Queue: "orders", Item: head.ID, Skip: skip}); err != nil {
+				t.Fatal(err)
+			}
+			want := made[0].ID
+			if skip {
+				want = made[1].ID
+			}
+			got := <-next
+			if got.err != nil || len(got.value.Items) != 1 || got.value.Items[0].ID != want {
+				t.Fatalf("skip %v: leased %+v, %v; want %v", skip, got.value.Items, got.err, want)
+			}
+			if skip {
+				if buried := f.find(t, head.ID); buried.Dead == nil || buried.Dead.Reason != queue.ReasonSkipped || buried.Dead.Status != 500 {
+					t.Errorf("skipped: %+v", buried.Dead)
+				}
+			} else if it := got.value.Items[0]; it.Attempts != 1 {
+				t.Errorf("tried again with %d attempts, want the one it had", it.Attempts)
+			}
+		})
+	}
+}
+
+func TestBroker_UnblockSaysWhatBlocksNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		made := f.produce(t, "orders", ordered("a", "a", "")...)
+		leased := f.lease(t, "orders", 1)
+		f.create(t, queue.Settings{Name: "other"})
+		for _, tt := range []struct {
+			queue string
+			item  queue.ID
+			want  error
+			says  string
+		}{
+			{"orders", leased[0].ID, queue.ErrNotBlocking, "is being worked on"},
+			{"orders", made[1].ID, queue.ErrNotBlocking, "queue.keys"},
+			{"orders", made[2].ID, queue.ErrNotBlocking, "no ordering key"},
+			{"orders", queue.NewID(), queue.ErrNotFound, "orders"},
+			{"other", made[0].ID, queue.ErrNotFound, "other"},
+			{"none", made[0].ID, queue.ErrNotFound, "none"},
+		} {
+			for _, skip := range []bool{false, true} {
+				err := f.Unblock(t.Context(), queue.UnblockCall{Namespace: ns, Queue: tt.queue, Item: tt.item, Skip: skip})
+				if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("%v in %s: got %v, want %v that says %q", tt.item, tt.queue, err, tt.want, tt.says)
+				}
+			}
+		}
+		if n := f.total(t, "orders"); n != 3 {
+			t.Errorf("%d items are left of 3", n)
+		}
+	})
+}
+
+func TestI03_AnOrderingKeyIsJudged(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		for _, key := range []string{strings.Repeat("k", queue.MaxLabel+1), "a\x00", "\xff"} {
+			_, err := f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "orders", Items: ordered(key)})
+			if invalid, ok := errors.AsType[*queue.InvalidError](err); !ok || !strings.Contains(invalid.Field, "ordering_key") && !strings.Contains(invalid.Field, "kind") {
+				t.Errorf("%q: %v", key, err)
+			}
+		}
+		f.produce(t, "orders", ordered(strings.Repeat("k", queue.MaxLabel))...)
+	})
+}
+
+// What stands behind is cancelled, found and told of like any other item.
+func TestBroker_WhatStandsBehindIsCancelledAlone(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		made := f.produce(t, "orders", ordered("a", "a", "a")...)
+		states, err := f.Look(context.Background(), ns, made[1].ID, "")
+		if err != nil || len(states) != 1 || states[0].Item.State(states[0].Now) != queue.Behind {
+			t.Errorf("looked at %+v, %v", states, err)
+		}
+		if _, err := f.Cancel(t.Context(), queue.CancelCall{Namespace: ns, IDs: []queue.ID{made[1].ID}}); err != nil {
+			t.Fatal(err)
+		}
+		head := f.leaseOne(t, "orders")
+		f.settle(t, queue.SettleEntry{Receipt: head.Receipt(), Outcome: queue.Complete})
+		if got := f.leaseOne(t, "orders"); got.ID != made[2].ID {
+			t.Errorf("leased %v, want the third", got.ID)
+		}
+	})
+}
