@@ -177,6 +177,8 @@ func judge(err error) fate {
 	switch {
 	case state.Code == "40001", state.Code == "40P01", state.Code == "55P03":
 		return rolledBack // serialization, deadlock, lock timeout
+	case state.Code == divisionByZero:
+		return rolledBack // it came too late
 	case severity(state) == "FATAL", severity(state) == "PANIC":
 		return unknown // it may come between the commit and its answer
 	case state.Code[:2] == "53", state.Code == "57014", isReadOnly(err):

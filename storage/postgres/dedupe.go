@@ -143,12 +143,16 @@ func (p *plan) item(row int) *queue.NewItem {
 }
 
 // answer tells what became of the plan: the items of the rows that are missing lived
-// already, all others were inserted at now.
-func (p *plan) answer(now time.Time, missing []int) queue.ProduceAnswer {
+// already, all others were inserted at now, some behind another of their ordering key.
+func (p *plan) answer(now time.Time, missing, behind []int) queue.ProduceAnswer {
 	for row := range len(p.places) {
 		place := p.places[row]
 		it := p.item(row + 1)
 		p.results[place.group].Items[place.item] = queue.Produced{ID: it.ID, DueAt: dueAt(it, now)}
+	}
+	for _, row := range behind {
+		place := p.places[row-1]
+		p.results[place.group].Items[place.item].DueAt = queue.Forever
 	}
 	for _, row := range missing {
 		place := p.places[row-1]

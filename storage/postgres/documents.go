@@ -54,7 +54,9 @@ const putKeys = 10 // $10 is the first of the keys
 // putSQL writes the document if its revision is right, and only then anything else.
 // Revisions begin at 1, so that no document has that of one to be made. It returns
 // nothing for the answer if the document was refused, and whether it was there before.
-var putSQL = `with ` + clockSQL + `, made as (
+func putSQL(bound bool) string {
+	insert, _, check := insertParts(putKeys+len(keyColumns), `exists (select from written) and `+keyedSQL, bound)
+	return `with ` + clockSQL + `, made as (
 	insert into {s}.documents (kind, namespace, name, revision, wake_at, value)
 	select $4::text, $5::bigint, $6::text, nextval('{s}.revisions'), $8::timestamptz, $9::bytea
 	where $7::bigint = 0
@@ -67,16 +69,19 @@ var putSQL = `with ` + clockSQL + `, made as (
 	returning revision
 ), written as materialized (
 	select revision from made union all select revision from changed
-), ` + keySQL(putKeys, `exists (select from written)`) + `, ` +
-	insertSQL(putKeys+len(keyColumns), `exists (select from written) and `+keyedSQL) + `, mark as (
+), ` + keySQL(putKeys, `exists (select from written)`) + `, ` + insert + `, mark as (
 	insert into {s}.batches (id, at, answer)
 	select $3::uuid, clock.now, jsonb_build_object('now', ` + micros("clock.now") + `, 'revision', written.revision)
 	from clock cross join written
+	where ` + check + `
 	returning answer
 )
 select (select answer from mark), exists (
 	select from {s}.documents where kind = $4 and namespace = $5 and name = $6
 )`
+}
+
+var putTexts = [2]string{putSQL(false), putSQL(true)}
 
 // Put implements [storage.Documents].
 func (s *Store) Put(ctx context.Context, doc storage.Document, items ...queue.NewItem) (revision uint64, err error) {
@@ -99,7 +104,7 @@ func (s *Store) Put(ctx context.Context, doc storage.Document, items ...queue.Ne
 			args = append(append(args, taken.args()...), fresh.args()...)
 			var stored []byte
 			var existed bool
-			err := conn.QueryRow(ctx, s.text(putSQL), args...).Scan(&stored, &existed)
+			err := s.insert(ctx, conn, &fresh, putTexts[index(fresh.bound)], args, &stored, &existed)
 			switch {
 			case err != nil:
 				return 0, err

@@ -126,7 +126,7 @@ func (s *Store) extendArgs(marker uuid.UUID, entries []queue.Extension, round []
 
 // extended makes the answer of what the statements left in the marker.
 func (s *Store) extended(entries []queue.Extension, stored []byte) (queue.ExtendAnswer, error) {
-	now, said, err := readAnswers(stored)
+	now, said, _, err := readAnswers(stored)
 	if err != nil {
 		return queue.ExtendAnswer{}, err
 	}

@@ -52,7 +52,8 @@ func newHints() *hints {
 }
 
 // OnHint registers who is told of queues on which another node made something
-// available. It is called from a goroutine of the store and must be quick.
+// available, or a change of this one that did not name the item: an ordering key's next.
+// It is called from any goroutine and must be quick.
 func (s *Store) OnHint(f func(queues ...queue.Number)) {
 	s.hints.mu.Lock()
 	defer s.hints.mu.Unlock()
@@ -108,6 +109,11 @@ func (h *hints) hear(text string, heads *heads) {
 			queues = append(queues, p.queue)
 		}
 	}
+	h.tell(queues)
+}
+
+// tell calls whoever is registered.
+func (h *hints) tell(queues []queue.Number) {
 	h.mu.Lock()
 	heard := h.heard
 	h.mu.Unlock()

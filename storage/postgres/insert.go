@@ -1,9 +1,13 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/posthaste-io/posthaste/queue"
 )
@@ -21,6 +25,8 @@ type insertion struct {
 	kinds, orderings, sources []string
 	attributes, bodies        [][]byte
 	groups                    []int32
+	// bound says that any of them has an ordering key.
+	bound bool
 }
 
 // add appends an item. Rows are told apart by their place, from 1, and carry group,
@@ -39,6 +45,7 @@ func (in *insertion) add(it *queue.NewItem, group int) {
 	in.sizes = append(in.sizes, int32(it.Size()))
 	in.kinds = append(in.kinds, it.Kind)
 	in.orderings = append(in.orderings, it.OrderingKey)
+	in.bound = in.bound || it.OrderingKey != ""
 	in.sources = append(in.sources, it.SourceID)
 	in.attributes = append(in.attributes, encodeAttributes(&it.Content))
 	body := it.Payload
@@ -67,11 +74,71 @@ func (in *insertion) args() []any {
 //     already is not
 //   - inserted_deltas writes their counts
 func insertSQL(first int, where string) string {
-	return insertAtSQL(first, where, `nextval('{s}.seqs')`)
+	return insertAtSQL(first, where, `nextval('{s}.seqs')`, `f.due`)
 }
 
-// insertAtSQL is insertSQL with an expression on fresh f for each item's seq.
-func insertAtSQL(first int, where, seq string) string {
+// insertBoundSQL is insertSQL for items of which some have ordering keys, whose locks are
+// held. Of a key that lives all stand behind, of another one all but the first.
+//
+//   - arriving: those with a key that will be inserted
+//   - arranged: which of them stand behind
+func insertBoundSQL(first int, where string) string {
+	return fmt.Sprintf(`arriving as materialized (
+	select f.ord, f.queue, f.key, row_number() over (partition by f.queue, f.key order by f.ord) as nth
+	from unnest($%d::uuid[], $%d::bigint[], $%d::text[]) with ordinality as f (id, queue, key, ord)
+	where f.key <> '' and `, first, first+1, first+orderingColumn) + where + `
+		and (select i.id from {s}.items i where i.id = f.id and i.queue = f.queue and i.home = f.queue) is null
+), arranged as materialized (
+	select a.ord, a.nth > 1 or (` + livesSQL("a.queue", "a.key", "") + `) is not null as behind from arriving a
+), ` + insertAtSQL(first, where, `nextval('{s}.seqs')`, `case when f.ord in (select ord from arranged where behind) then `+foreverSQL+` else f.due end`)
+}
+
+// orderingColumn is the place of the ordering keys among the arrays of an insertion.
+const orderingColumn = 12
+
+// livesSQL looks for an item that a key binds, from its end: at the beginning of a key is
+// where those were that have left. gone, if any, has items that do not count.
+func livesSQL(queue, key, gone string) string {
+	text := `select i.seq from {s}.items i where ` + boundBySQL(queue, key)
+	if gone != "" {
+		text += ` and ((i.id, i.queue, i.home) in (select id, queue, home from ` + gone + `)) is not true`
+	}
+	return text + ` order by i.seq desc limit 1`
+}
+
+// arrivedSQL is a condition that undoes the statement if another transaction was quicker
+// to insert one of arriving: others of its key may stand behind it.
+const arrivedSQL = `1 / ((select count(*) from inserted where ordering_key <> '') = (select count(*) from arriving))::integer = 1`
+
+// insertParts are insertSQL or insertBoundSQL, what the answer tells of the latter, as the
+// end of a JSON object, and a condition for it to be true.
+func insertParts(first int, where string, bound bool) (insert, answer, check string) {
+	if bound {
+		return insertBoundSQL(first, where), `, 'behind', (select jsonb_agg(ord) from arranged where behind)`, arrivedSQL
+	}
+	return insertSQL(first, where), ``, `true`
+}
+
+// insert sends a statement that inserts items, after one that takes the locks of their
+// ordering keys if any has one, and reads the one row that it answers.
+func (s *Store) insert(ctx context.Context, conn *pgxpool.Conn, in *insertion, text string, args []any, answer ...any) error {
+	if !in.bound {
+		return conn.QueryRow(ctx, s.text(text), args...).Scan(answer...)
+	}
+	var batch pgx.Batch
+	batch.Queue(s.text(lockKeysSQL), in.queues, in.orderings)
+	batch.Queue(s.text(text), args...)
+	return pipeline(ctx, conn, &batch, func(results pgx.BatchResults) error {
+		var locks int
+		if err := results.QueryRow().Scan(&locks); err != nil {
+			return err
+		}
+		return results.QueryRow().Scan(answer...)
+	})
+}
+
+// insertAtSQL is insertSQL with expressions on fresh f for each item's seq and position.
+func insertAtSQL(first int, where, seq, at string) string {
 	types := []string{
 		"uuid", "bigint", "bigint", "integer", "timestamptz", "bigint", "timestamptz", "bigint", "integer", "integer", "integer",
 		"text", "text", "text", "bytea", "bytea", "integer",
@@ -91,7 +158,7 @@ func insertAtSQL(first int, where, seq string) string {
 ), inserted as (
 	insert into {s}.items (id, queue, home, partition, seq, created_at, updated_at, first_due_at, due_at, available_at,
 		attempts, max_attempts, expires_at, size, kind, ordering_key, source_id, attributes, body)
-	select f.id, f.queue, f.home, f.partition, ` + seq + `, clock.now, clock.now, f.due, f.due, f.due,
+	select f.id, f.queue, f.home, f.partition, ` + seq + `, clock.now, clock.now, f.due, f.due, ` + at + `,
 		f.attempts, f.max_attempts,
 		coalesce(f.expires_at, case when f.expire_ttl > 0 then f.due + f.expire_ttl * interval '1 microsecond' end),
 		f.size, f.kind, f.ordering_key, f.source_id, f.attributes, f.body
@@ -99,7 +166,7 @@ func insertAtSQL(first int, where, seq string) string {
 	where ` + where + `
 	order by f.ord
 	on conflict (id, queue, home) do nothing
-	returning id, queue, home, partition, attempts, created_at
+	returning id, queue, home, partition, attempts, created_at, ordering_key
 ), inserted_deltas as (
 	insert into {s}.deltas (queue, partition, total, held, failing, created, leased)
 	select queue, partition, count(*), 0, count(*) filter (where attempts > 0), sum(` + sinceEpoch("created_at") + `), 0

@@ -35,6 +35,8 @@ type claim struct {
 	spilled bool
 	// last is where the last leased item stood, zero if there was none.
 	last time.Time
+	// keyed says that an item has an ordering key.
+	keyed bool
 }
 
 // Lease implements [queue.Store].
@@ -70,6 +72,9 @@ func (s *Store) Lease(ctx context.Context, calls []queue.LeaseCall) (queue.Lease
 	answer := queue.LeaseAnswer{Now: s.clock.saw(now), Calls: make([]queue.LeaseResult, len(calls))}
 	for _, c := range claims {
 		s.heads.finish(c.outset, c.reached())
+		if c.keyed {
+			s.keyed.note(c.call.Queue)
+		}
 		answer.Calls[c.index] = c.result
 	}
 	return answer, nil
@@ -171,6 +176,7 @@ func (c *claim) give(it queue.Item, err error, taker int32) error {
 		return err
 	default:
 		c.result.Takers[taker-1] = append(c.result.Takers[taker-1], it)
+		c.keyed = c.keyed || it.OrderingKey != ""
 	}
 	return nil
 }

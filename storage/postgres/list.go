@@ -29,8 +29,7 @@ const stateSQL = `case
 // queue, $4 partition, $5 states (none: all) and $6, how many items at most.
 //
 // walked has the columns and the position. States bound the part of the index that is
-// looked at. What stands behind another item is not in that index, but in the one of
-// ordering keys.
+// looked at. What stands behind another item is not in that index, but in one of its own.
 func walkSQL(columns string) string {
 	return `wanted as materialized (
 	select a.*,
@@ -54,8 +53,8 @@ func walkSQL(columns string) string {
 ), endless as (
 	select ` + columns + `, i.available_at as walk_at, i.seq as walk_seq
 	from {s}.items i
-	where i.queue = $3 and i.ordering_key <> '' and i.partition = $4 and i.available_at >= ` + foreverSQL + `
-		and (i.available_at, i.seq) > ((select at from bounds), (select seq from bounds))
+	where i.queue = $3 and i.partition = $4 and i.available_at >= ` + foreverSQL + `
+		and i.seq > (select case when at < ` + foreverSQL + ` then -1 else seq end from bounds)
 	order by i.seq limit (select case when behind then $6 - (select count(*) from finite) else 0 end from bounds)
 ), walked as (
 	select * from finite union all select * from endless

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -17,13 +18,17 @@ import (
 
 // moveSQL judges entries and moves the items of the good ones to the tail of their
 // targets, in the order of the entries. Statuses are numbered by [queue.MoveStatus].
-// No two entries may be about one item: see [moveRounds].
-func moveSQL(mark string) string {
+// No two entries may be about one item: see [moveRounds]. first says whether it is the
+// first round. The locks of the items' ordering keys are held, where they are and where
+// they go.
+//
+//   - arranged: where the items go, and whether they stand behind others there
+func moveSQL(first bool) string {
 	return `with ` + clockSQL + `, entry as materialized (
-	select * from unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::bigint[], $9::bigint[], $10::bigint[])
+	select * from unnest($4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::integer[], $9::bigint[], $10::bigint[], $11::bigint[])
 		with ordinality as e (id, queue, home, target, partition, expire_ttl, delay, random, ord)
 ), locked as materialized (
-	` + lockSQL(`i.partition as source, i.attempts, i.created_at`) + `
+	` + lockSQL(`i.partition as source, i.attempts, i.created_at, i.ordering_key, i.seq as was_seq, i.available_at as stood_at, `+boundSQL+` as bound`) + `
 ), judged as materialized (
 	select l.*, case
 		when l.held is null or l.held then 2
@@ -34,15 +39,21 @@ func moveSQL(mark string) string {
 	select good.*, nextval('{s}.seqs') as seq,
 		case when good.delay < ` + soonMicros + ` then clock.now else clock.now + good.delay * interval '1 microsecond' end as due
 	from (select * from judged where status = 1 order by ord) good cross join clock
-), moved as (
+), arranged as materialized (
+	select p.*, p.ordering_key <> '' and (
+		p.nth > 1 or (` + livesSQL("p.target", "p.ordering_key", "placed") + `) is not null
+	) as behind
+	from (select *, row_number() over (partition by target, ordering_key order by seq) as nth from placed) p
+), ` + promoteSQL(`select queue, ordering_key, was_seq as seq from placed where bound and stood_at < `+foreverSQL,
+		`select id, queue, home from placed where bound`, ``) + `, moved as (
 	update {s}.items i set
 		queue = p.target, partition = p.partition, seq = p.seq,
 		generation = i.generation + 1, attempts = 0, recoveries = 0,
 		dead_from = null, dead_reason = null, dead_at = null, dead_status = null, dead_attempts = null, dead_recoveries = null,
-		first_due_at = p.due, due_at = p.due, available_at = p.due, updated_at = clock.now,
+		first_due_at = p.due, due_at = p.due, available_at = case when p.behind then ` + foreverSQL + ` else p.due end, updated_at = clock.now,
 		expires_at = case when p.expire_ttl > 0 then p.due + p.expire_ttl * interval '1 microsecond' end,
 		counter = i.counter + 1, random = p.random, owner = '', lapse_counts = false
-	from placed p cross join clock
+	from arranged p cross join clock
 	where i.id = p.id and i.queue = p.queue and i.home = p.home
 ), changed as (
 	select queue, source as partition, -1 as total, case when attempts > 0 then -1 else 0 end as failing, -` + sinceEpoch("created_at") + ` as created from placed
@@ -52,17 +63,18 @@ func moveSQL(mark string) string {
 	insert into {s}.deltas (queue, partition, total, held, failing, created, leased)
 	select queue, partition, sum(total), 0, sum(failing), sum(created), 0
 	from changed group by queue, partition
+), answered as materialized (
+	select jsonb_build_object('now', ` + micros("clock.now") + `,
+		'statuses', (select jsonb_agg(status order by ord) from judged),
+		'promoted', ` + promotionsSQL(`select queue, partition, at from promoted`) + `) as answer
+	from clock
 ), mark as (
-	` + mark + `
+	` + markSQL(first) + `
 )
-select array_agg(status order by ord), (select now from clock) from judged`
+select answer from mark`
 }
 
-// The first round leaves the marker, whose answer the others add to.
-var (
-	moveFirstSQL = moveSQL(`insert into {s}.batches (id, at, answer) select $11::uuid, (select now from clock), jsonb_agg(status order by ord) from judged`)
-	moveNextSQL  = moveSQL(`update {s}.batches b set answer = b.answer || (select jsonb_agg(status order by ord) from judged) where b.id = $11`)
-)
+var moveTexts = [2]string{moveSQL(false), moveSQL(true)}
 
 // Move implements [queue.Store].
 func (s *Store) Move(ctx context.Context, entries []queue.Move) ([]queue.MoveStatus, error) {
@@ -74,18 +86,14 @@ func (s *Store) Move(ctx context.Context, entries []queue.Move) ([]queue.MoveSta
 	for try := 0; ; try++ {
 		statuses, err := commit(ctx, s, unit[[]queue.MoveStatus]{
 			run: func(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID) ([]queue.MoveStatus, error) {
-				return s.move(ctx, conn, marker, entries, rounds)
-			},
-			replay: func(_ context.Context, _ *pgxpool.Conn, answer []byte) ([]queue.MoveStatus, error) {
-				var flat []int32
-				if err := json.Unmarshal(answer, &flat); err != nil {
+				stored, err := s.move(ctx, conn, marker, entries, rounds)
+				if err != nil {
 					return nil, err
 				}
-				statuses := make([]queue.MoveStatus, len(entries))
-				for _, round := range rounds {
-					flat = moved(statuses, round, flat)
-				}
-				return statuses, nil
+				return s.moved(entries, rounds, stored)
+			},
+			replay: func(_ context.Context, _ *pgxpool.Conn, stored []byte) ([]queue.MoveStatus, error) {
+				return s.moved(entries, rounds, stored)
 			},
 		})
 		// The target was taken between the look at it and the move: look again.
@@ -126,29 +134,19 @@ func moveRounds(entries []queue.Move) (rounds [][]int) {
 	return rounds
 }
 
-func (s *Store) move(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, entries []queue.Move, rounds [][]int) ([]queue.MoveStatus, error) {
+func (s *Store) move(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, entries []queue.Move, rounds [][]int) ([]byte, error) {
 	var batch pgx.Batch
-	for n, round := range rounds {
-		text := moveFirstSQL
-		if n > 0 {
-			text = moveNextSQL
-		}
-		batch.Queue(s.text(text), s.moveArgs(marker, entries, round)...)
+	var all found
+	for i := range entries {
+		all.add(entries[i].Key)
+		all.targets = append(all.targets, int64(entries[i].Target))
 	}
-	statuses := make([]queue.MoveStatus, len(entries))
-	err := pipeline(ctx, conn, &batch, func(results pgx.BatchResults) error {
-		for _, round := range rounds {
-			var flat []int32
-			var now time.Time
-			if err := results.QueryRow().Scan(&flat, &now); err != nil {
-				return err
-			}
-			s.clock.saw(now)
-			moved(statuses, round, flat)
-		}
-		return nil
-	})
-	return statuses, err
+	batch.Queue(s.text(lockFoundSQL), all.args()...)
+	for n, round := range rounds {
+		batch.Queue(s.text(moveTexts[index(n == 0)]), s.moveArgs(marker, entries, round)...)
+	}
+	stored, _, err := lockedAnswer(ctx, conn, &batch)
+	return stored, err
 }
 
 func (s *Store) moveArgs(marker uuid.UUID, entries []queue.Move, round []int) []any {
@@ -164,13 +162,28 @@ func (s *Store) moveArgs(marker uuid.UUID, entries []queue.Move, round []int) []
 		ttls[i], delays[i], randoms[i] = e.ExpireTTL.Microseconds(), e.Delay.Microseconds(), int64(rand.Uint64())
 	}
 	at, fixed := s.clock.params()
-	return []any{at, fixed, ids, queues, homes, targets, partitions, ttls, delays, randoms, marker}
+	return []any{at, fixed, marker, ids, queues, homes, targets, partitions, ttls, delays, randoms}
 }
 
-// moved puts a round's answers where they belong, and returns those of later rounds.
-func moved(statuses []queue.MoveStatus, round []int, answers []int32) (rest []int32) {
-	for i, at := range round {
-		statuses[at] = queue.MoveStatus(answers[i])
+// moved makes the answer of what the rounds left in the marker.
+func (s *Store) moved(entries []queue.Move, rounds [][]int, stored []byte) ([]queue.MoveStatus, error) {
+	var answers []struct {
+		Now      int64
+		Statuses []queue.MoveStatus
+		Promoted []promotion
 	}
-	return answers[len(round):]
+	if err := json.Unmarshal(stored, &answers); err != nil {
+		return nil, fmt.Errorf("marker: %w", err)
+	}
+	statuses := make([]queue.MoveStatus, len(entries))
+	for n, answer := range answers {
+		if n >= len(rounds) || len(answer.Statuses) != len(rounds[n]) {
+			return nil, errors.New("marker answers another batch")
+		}
+		for i, at := range rounds[n] {
+			statuses[at] = answer.Statuses[i]
+		}
+		s.promoted(answer.Promoted, s.clock.saw(time.UnixMicro(answer.Now)))
+	}
+	return statuses, nil
 }

@@ -56,6 +56,7 @@ type Store struct {
 	hints   *hints
 	channel string
 	heads   heads
+	keyed   keyedQueues
 	durable bool
 	// reach is why the database does not answer, nil while it does.
 	reach atomic.Pointer[error]

@@ -38,17 +38,28 @@ func missingSQL(first int) string {
 	) end`, first, first+1)
 }
 
-var produceSQL = `with ` + clockSQL + `, ` + insertSQL(itemsFirst, `true`) + `
+var produceTexts = [2]string{produceSQL(false), produceSQL(true)}
+
+// produceSQL is for items without idempotency keys, and bound for some that have ordering
+// keys.
+func produceSQL(bound bool) string {
+	insert, behind, check := insertParts(itemsFirst, `true`, bound)
+	return `with ` + clockSQL + `, ` + insert + `
 insert into {s}.batches (id, at, answer)
-select $3::uuid, now, jsonb_build_object('now', ` + micros("now") + `, 'missing', ` + missingSQL(itemsFirst) + `)
-from clock
+select $3::uuid, now, jsonb_build_object('now', ` + micros("now") + `, 'missing', ` + missingSQL(itemsFirst) + behind + `)
+from clock where ` + check + `
 returning answer`
+}
+
+var produceKeyedTexts = [2]string{produceKeyedSQL(false), produceKeyedSQL(true)}
 
 // produceKeyedSQL is for items with idempotency keys. If any of the keys is known it
 // writes nothing and returns those. If another transaction was quicker to take one,
 // which this statement cannot look at any more, it divides by zero, so that nothing of
 // it stays.
-var produceKeyedSQL = `with ` + clockSQL + `, known as materialized (
+func produceKeyedSQL(bound bool) string {
+	insert, behind, check := insertParts(keyedItemsFirst, `not exists (select from known)`, bound)
+	return `with ` + clockSQL + `, known as materialized (
 	select k.row, d.hash, d.item
 	from ` + unnestSQL(askedFirst, "k", askedColumns) + `
 	cross join lateral (
@@ -57,21 +68,23 @@ var produceKeyedSQL = `with ` + clockSQL + `, known as materialized (
 		where d.scope = k.scope and d.call = k.call and d.key = k.key and d.until > (select now from clock)
 		limit 1
 	) d
-), ` + keySQL(takenFirst, `not exists (select from known)`) + `, ` +
-	insertSQL(keyedItemsFirst, `not exists (select from known)`) + `, mark as (
+), ` + keySQL(takenFirst, `not exists (select from known)`) + `, ` + insert + `, mark as (
 	insert into {s}.batches (id, at, answer)
-	select $3::uuid, now, jsonb_build_object('now', ` + micros("now") + `, 'missing', ` + missingSQL(keyedItemsFirst) + `)
+	select $3::uuid, now, jsonb_build_object('now', ` + micros("now") + `, 'missing', ` + missingSQL(keyedItemsFirst) + behind + `)
 	from clock
 	where not exists (select from known)
 		and 1 / ((select count(*) from taken) = (select count(*) from offered))::integer = 1
+		and ` + check + `
 	returning answer
 )
 select (select answer from mark), (select now from clock),
 	array(select row from known order by row),
 	array(select hash from known order by row),
 	array(select item from known order by row)`
+}
 
-// divisionByZero is the state that [produceKeyedSQL] ends with when it came too late.
+// divisionByZero is the state of a statement that has undone itself, since it came too
+// late or was not prepared for what it found.
 const divisionByZero = "22012"
 
 // Produce implements [queue.Store]. Which groups are inserted is decided here, by what
@@ -102,7 +115,7 @@ func (s *Store) production(groups []queue.ProduceGroup) unit[queue.ProduceAnswer
 			if !p.keyed {
 				at, fixed := s.clock.params()
 				var stored []byte
-				err := conn.QueryRow(ctx, s.text(produceSQL), append([]any{at, fixed, marker}, p.fresh.args()...)...).Scan(&stored)
+				err := s.insert(ctx, conn, &p.fresh, produceTexts[index(p.fresh.bound)], append([]any{at, fixed, marker}, p.fresh.args()...), &stored)
 				if err != nil {
 					return queue.ProduceAnswer{}, err
 				}
@@ -110,9 +123,8 @@ func (s *Store) production(groups []queue.ProduceGroup) unit[queue.ProduceAnswer
 			}
 			for {
 				stored, found, now, err := s.sendKeyed(ctx, conn, marker, p)
-				state, ok := errors.AsType[*pgconn.PgError](err)
 				switch {
-				case ok && state.Code == divisionByZero:
+				case isUndone(err):
 					continue // by now the key can be seen
 				case err != nil:
 					return queue.ProduceAnswer{}, err
@@ -120,7 +132,7 @@ func (s *Store) production(groups []queue.ProduceGroup) unit[queue.ProduceAnswer
 					return s.produced(p, stored)
 				}
 				if p = newPlan(groups, merge(p.stored, found)); len(p.places) == 0 {
-					return p.answer(s.clock.saw(now), nil), nil
+					return p.answer(s.clock.saw(now), nil, nil), nil
 				}
 			}
 		},
@@ -141,7 +153,7 @@ func (s *Store) sendKeyed(ctx context.Context, conn *pgxpool.Conn, marker uuid.U
 	var rows []int64
 	var hashes [][]byte
 	var items [][16]byte
-	err = conn.QueryRow(ctx, s.text(produceKeyedSQL), args...).Scan(&stored, &now, &rows, &hashes, &items)
+	err = s.insert(ctx, conn, &p.fresh, produceKeyedTexts[index(p.fresh.bound)], args, &stored, &now, &rows, &hashes, &items)
 	if err != nil {
 		return nil, nil, now, err
 	}
@@ -158,18 +170,18 @@ func (s *Store) sendKeyed(ctx context.Context, conn *pgxpool.Conn, marker uuid.U
 // replay.
 func (s *Store) produced(p *plan, stored []byte) (queue.ProduceAnswer, error) {
 	var answer struct {
-		Now     int64
-		Missing []int
+		Now             int64
+		Missing, Behind []int
 	}
 	if err := json.Unmarshal(stored, &answer); err != nil {
 		return queue.ProduceAnswer{}, fmt.Errorf("marker: %w", err)
 	}
-	for _, row := range answer.Missing {
+	for _, row := range slices.Concat(answer.Missing, answer.Behind) {
 		if row < 1 || row > len(p.places) {
 			return queue.ProduceAnswer{}, fmt.Errorf("marker answers item %d of %d", row, len(p.places))
 		}
 	}
-	return p.answer(s.clock.saw(time.UnixMicro(answer.Now)), answer.Missing), nil
+	return p.answer(s.clock.saw(time.UnixMicro(answer.Now)), answer.Missing, answer.Behind), nil
 }
 
 // announce tells of the items of a call.

@@ -271,7 +271,7 @@ func TestP10_ProduceProbesPrimaryKeysAlone(t *testing.T) {
 	plain := slices.Concat(head, p.fresh.args())
 	keyed := slices.Concat(head, asked, p.keys.args(), p.fresh.args())
 	for _, generic := range []bool{false, true} {
-		w.wantPlan("produce, generic: "+strconv.FormatBool(generic), w.plan(generic, produceSQL, plain...), many)
-		w.wantPlan("produce by key, generic: "+strconv.FormatBool(generic), w.plan(generic, produceKeyedSQL, keyed...), many)
+		w.wantPlan("produce, generic: "+strconv.FormatBool(generic), w.plan(generic, produceSQL(false), plain...), many)
+		w.wantPlan("produce by key, generic: "+strconv.FormatBool(generic), w.plan(generic, produceKeyedSQL(false), keyed...), many)
 	}
 }

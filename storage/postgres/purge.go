@@ -3,9 +3,11 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/posthaste-io/posthaste/queue"
@@ -13,9 +15,17 @@ import (
 
 // purgeSQL removes what named lists, (id, queue, home, ord), in that order and up to a
 // limit. where is a condition on items i, looked at again when they are locked; more
-// says whether there would be more. The next numbers after those of named are of the
-// limit, the reason and the marker.
-func purgeSQL(named, where, more, limit, reason, marker string) string {
+// says whether there would be more. limit, reason and marker are parameters. bound says
+// whether the locks are held of the ordering keys of all that is named; without them the
+// statement is undone if it meets a key.
+func purgeSQL(named, where, more, limit, reason, marker string, bound bool) string {
+	removed, promote, promoted, check := ``, ``, `null::jsonb`, unboundSQL(`select from purged where bound`)
+	if bound {
+		removed = `, i.ordering_key, i.seq, i.available_at`
+		promote = promoteSQL(`select queue, ordering_key, seq from purged where bound and available_at < `+foreverSQL,
+			`select id, queue, home from purged where bound`, ``) + `, `
+		promoted, check = promotionsSQL(`select queue, partition, at from promoted`), `true`
+	}
 	return `with ` + clockSQL + `, ` + named + `, locked as materialized (
 	select i.id, i.queue, i.home, n.ord
 	from named n join {s}.items i on i.id = n.id and i.queue = n.queue and i.home = n.home
@@ -27,8 +37,8 @@ func purgeSQL(named, where, more, limit, reason, marker string) string {
 ), purged as (
 	delete from {s}.items i using chosen c
 	where i.id = c.id and i.queue = c.queue and i.home = c.home
-	returning i.id, i.queue, i.home, i.partition, i.deliveries, i.held, i.attempts, i.created_at, i.updated_at, c.ord
-), endings as (
+	returning i.id, i.queue, i.home, i.partition, i.deliveries, i.held, i.attempts, i.created_at, i.updated_at, c.ord, ` + boundSQL + ` as bound` + removed + `
+), ` + promote + `endings as (
 	insert into {s}.attempts (at, namespace, type, next, item, queue, home, delivery, verdict)
 	select clock.now, (p.queue >> 32) & 4294967295, ` + endingRecord + `, ` + stepCancel + `, p.id, p.queue, p.home, p.deliveries, ` + reason + `
 	from purged p cross join clock order by p.ord
@@ -37,13 +47,12 @@ func purgeSQL(named, where, more, limit, reason, marker string) string {
 	select queue, partition, -count(*), -count(*) filter (where held), -count(*) filter (where attempts > 0),
 		-sum(` + sinceEpoch("created_at") + `), -coalesce(sum(` + sinceEpoch("updated_at") + `) filter (where held), 0)
 	from purged group by queue, partition
-), answer as materialized (
-	select (select count(*) from purged) as purged, ` + more + ` as more
-), mark as (
-	insert into {s}.batches (id, at, answer)
-	select ` + marker + `, (select now from clock), jsonb_build_object('Purged', purged, 'More', more) from answer
 )
-select purged, more, (select now from clock) from answer`
+insert into {s}.batches (id, at, answer)
+select ` + marker + `, clock.now, jsonb_build_object('now', ` + micros("clock.now") + `, 'purged', (select count(*) from purged),
+	'more', ` + more + `, 'promoted', ` + promoted + `)
+from clock where ` + check + `
+returning answer`
 }
 
 const (
@@ -51,37 +60,80 @@ const (
 	stepCancel   = "6" // queue.StepCancel
 )
 
-// purgeKeysSQL takes items by key.
-var purgeKeysSQL = purgeSQL(`named as materialized (
+const namedSQL = `named as materialized (
 	select * from unnest($3::uuid[], $4::bigint[], $5::bigint[]) with ordinality as n (id, queue, home, ord)
-)`, `true`, `(select count(*) from locked) > $6`, `$6`, `$7::text`, `$8::uuid`)
+)`
+
+// purgeKeysSQL takes items by key.
+var purgeKeysSQL = purgeSQL(namedSQL, `true`, `(select count(*) from locked) > $6`, `$6`, `$7::text`, `$8::uuid`, false)
+
+// fromStartSQL has a walk begin at the beginning of a partition.
+const fromStartSQL = `after as (
+	select '-infinity'::timestamptz as at, 0::bigint as seq
+)`
+
+var walkedSQL = walkSQL("i.id, i.queue, i.home")
+
+// wantedSQL are the items that a purge of a partition is for.
+const wantedSQL = `i.partition = $4 and (cardinality($5::integer[]) = 0 or ` + stateSQL + ` = any($5))`
 
 // purgeQueueSQL walks a partition, one item further than the limit. Another queue's
 // items are never reached by it, even if one moved on before it was locked: then its
 // key is another one.
-var purgeQueueSQL = purgeSQL(`after as (
-	select '-infinity'::timestamptz as at, 0::bigint as seq
-), `+walkSQL("i.id, i.queue, i.home")+`, named as materialized (
+var purgeQueueSQL = purgeSQL(fromStartSQL+`, `+walkedSQL+`, named as materialized (
 	select id, queue, home, row_number() over (order by walk_at, walk_seq) as ord from walked
-)`, `i.partition = $4 and (cardinality($5::integer[]) = 0 or `+stateSQL+` = any($5))`,
-	`(select count(*) from named) >= $6`, `$6::bigint - 1`, `$7::text`, `$8::uuid`)
+)`, wantedSQL, `(select count(*) from named) >= $6`, `$6::bigint - 1`, `$7::text`, `$8::uuid`, false)
 
-// Purge implements [queue.Store].
+// walkQueueSQL names what purgeQueueSQL would.
+var walkQueueSQL = `with ` + clockSQL + `, ` + fromStartSQL + `, ` + walkedSQL + `
+select id, home from walked order by walk_at, walk_seq`
+
+// purgeBoundSQL takes items by key; $9 and $10 are the partition that they have to be in
+// and the states, or null and nothing. $11 says that there are more.
+var purgeBoundSQL = purgeSQL(namedSQL, `($9::integer is null or i.partition = $9)
+		and (cardinality($10::integer[]) = 0 or `+stateSQL+` = any($10))`,
+	`$11::boolean or (select count(*) from locked) > $6`, `$6`, `$7::text`, `$8::uuid`, true)
+
+// Purge implements [queue.Store]. Where it meets ordering keys it names the items before
+// it takes the locks of their keys, and purges those: what comes after them is left to
+// the next call.
 func (s *Store) Purge(ctx context.Context, req queue.PurgeRequest) (queue.PurgeAnswer, error) {
+	bound := false
 	return commit(ctx, s, unit[queue.PurgeAnswer]{
 		run: func(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID) (answer queue.PurgeAnswer, err error) {
-			text, args := s.purgeArgs(req, marker)
-			var now time.Time
-			err = conn.QueryRow(ctx, s.text(text), args...).Scan(&answer.Purged, &answer.More, &now)
-			if err == nil {
-				s.clock.saw(now)
+			var stored []byte
+			if !bound {
+				text, args := s.purgeArgs(req, marker)
+				err = conn.QueryRow(ctx, s.text(text), args...).Scan(&stored)
+				bound = isUndone(err)
 			}
-			return answer, err
+			if bound {
+				stored, err = s.purgeBound(ctx, conn, req, marker)
+			}
+			if err != nil {
+				return answer, err
+			}
+			return s.purged(stored)
 		},
 		replay: func(_ context.Context, _ *pgxpool.Conn, stored []byte) (answer queue.PurgeAnswer, err error) {
-			return answer, json.Unmarshal(stored, &answer)
+			return s.purged(stored)
 		},
 	})
+}
+
+// purged makes the answer of what the marker holds.
+func (s *Store) purged(stored []byte) (queue.PurgeAnswer, error) {
+	var answer struct {
+		Now      int64
+		Purged   int
+		More     bool
+		Promoted []promotion
+	}
+	if err := json.Unmarshal(stored, &answer); err != nil {
+		return queue.PurgeAnswer{}, fmt.Errorf("marker: %w", err)
+	}
+	s.promoted(answer.Promoted, s.clock.saw(time.UnixMicro(answer.Now)))
+	return queue.PurgeAnswer{Purged: answer.Purged, More: answer.More}, nil
 }
 
 func (s *Store) purgeArgs(req queue.PurgeRequest, marker uuid.UUID) (text string, args []any) {
@@ -89,17 +141,53 @@ func (s *Store) purgeArgs(req queue.PurgeRequest, marker uuid.UUID) (text string
 	if len(req.Keys) == 0 {
 		return purgeQueueSQL, []any{at, fixed, int64(req.Queue), req.Partition, stateNumbers(req.States), req.Limit + 1, req.Reason, marker}
 	}
-	var ids [][16]byte
-	var queues, homes []int64
+	named := purgeNames(req)
+	return purgeKeysSQL, []any{at, fixed, named.ids, named.queues, named.homes, req.Limit, req.Reason, marker}
+}
+
+// purgeNames are the keys of a request, each of them once.
+func purgeNames(req queue.PurgeRequest) (named found) {
 	seen := make(map[queue.Key]bool, len(req.Keys))
 	for _, key := range req.Keys {
-		if seen[key] {
-			continue
+		if !seen[key] {
+			seen[key] = true
+			named.add(key)
 		}
-		seen[key] = true
-		ids = append(ids, key.ID)
-		queues = append(queues, int64(key.Queue))
-		homes = append(homes, int64(key.Home))
 	}
-	return purgeKeysSQL, []any{at, fixed, ids, queues, homes, req.Limit, req.Reason, marker}
+	return named
+}
+
+// purgeBound purges with the locks of the ordering keys.
+func (s *Store) purgeBound(ctx context.Context, conn *pgxpool.Conn, req queue.PurgeRequest, marker uuid.UUID) (stored []byte, err error) {
+	named := purgeNames(req)
+	var partition *int32
+	states, more := []int32{}, false
+	at, fixed := s.clock.params()
+	if len(req.Keys) == 0 {
+		partition, states = &req.Partition, stateNumbers(req.States)
+		if named, err = s.walkQueue(ctx, conn, req, at, fixed); err != nil {
+			return nil, err
+		}
+		more = len(named.ids) > req.Limit
+	}
+	var batch pgx.Batch
+	batch.Queue(s.text(lockFoundSQL), named.args()...)
+	batch.Queue(s.text(purgeBoundSQL), at, fixed, named.ids, named.queues, named.homes, req.Limit, req.Reason, marker, partition, states, more)
+	stored, _, err = lockedAnswer(ctx, conn, &batch)
+	return stored, err
+}
+
+// walkQueue names what a purge of a partition is about, and one more.
+func (s *Store) walkQueue(ctx context.Context, conn *pgxpool.Conn, req queue.PurgeRequest, at time.Time, fixed bool) (named found, err error) {
+	rows, err := conn.Query(ctx, s.text(walkQueueSQL), at, fixed, int64(req.Queue), req.Partition, stateNumbers(req.States), req.Limit+1)
+	if err != nil {
+		return named, err
+	}
+	var id [16]byte
+	var home int64
+	_, err = pgx.ForEachRow(rows, []any{&id, &home}, func() error {
+		named.add(queue.Key{ID: id, Queue: req.Queue, Home: queue.Number(home)})
+		return nil
+	})
+	return named, err
 }

@@ -18,17 +18,19 @@ import (
 
 // Settle implements [queue.Store]. The batch is one statement, or, where two of its
 // groups are about one place, several in one transaction: the later ones have to see
-// what the earlier ones did.
+// what the earlier ones did. Where queues have ordering keys another one comes first,
+// which takes their locks.
 func (s *Store) Settle(ctx context.Context, groups []queue.SettleGroup) (queue.SettleAnswer, error) {
 	rounds := settleRounds(groups)
+	queues := settledQueues(groups)
 	for try := 0; ; try++ {
 		answer, err := commit(ctx, s, unit[queue.SettleAnswer]{
 			run: func(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID) (queue.SettleAnswer, error) {
-				var batch pgx.Batch
-				for i, round := range rounds {
-					s.queueSettlement(&batch, marker, round, i == 0)
+				stored, err := s.settleRounds(ctx, conn, marker, rounds, s.keyed.any(queues))
+				if isUndone(err) {
+					s.keyed.noteAll(queues)
+					stored, err = s.settleRounds(ctx, conn, marker, rounds, true)
 				}
-				stored, err := lastAnswer(ctx, conn, &batch)
 				if err != nil {
 					return queue.SettleAnswer{}, err
 				}
@@ -47,18 +49,75 @@ func (s *Store) Settle(ctx context.Context, groups []queue.SettleGroup) (queue.S
 	}
 }
 
+// settledQueues are those that entries are settled in.
+func settledQueues(groups []queue.SettleGroup) map[queue.Number]bool {
+	queues := map[queue.Number]bool{}
+	for i := range groups {
+		for j := range groups[i].Entries {
+			queues[groups[i].Entries[j].Key.Queue] = true
+		}
+	}
+	return queues
+}
+
+// settleRounds sends a batch, if bound with the locks of its ordering keys.
+func (s *Store) settleRounds(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, rounds []settleRound, bound bool) ([]byte, error) {
+	var batch pgx.Batch
+	if bound {
+		var all found
+		for _, round := range rounds {
+			for _, group := range round.groups {
+				for i := range group.Entries {
+					for _, key := range places(&group.Entries[i]) {
+						all.add(key)
+					}
+				}
+			}
+		}
+		batch.Queue(s.text(lockFoundSQL), all.args()...)
+	}
+	for i, round := range rounds {
+		s.queueSettlement(&batch, marker, round, i == 0, bound)
+	}
+	if !bound {
+		return lastAnswer(ctx, conn, &batch)
+	}
+	stored, locks, err := lockedAnswer(ctx, conn, &batch)
+	if locks > 0 {
+		for _, round := range rounds {
+			s.keyed.noteAll(settledQueues(round.groups))
+		}
+	}
+	return stored, err
+}
+
 // lastAnswer sends statements that each return the answers so far, and returns those
 // of the last one.
 func lastAnswer(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch) (stored []byte, err error) {
 	err = pipeline(ctx, conn, batch, func(results pgx.BatchResults) error {
-		for range batch.Len() {
-			if err := results.QueryRow().Scan(&stored); err != nil {
-				return err
-			}
-		}
-		return nil
+		return readAnswer(results, batch.Len(), &stored)
 	})
 	return stored, err
+}
+
+// lockedAnswer is lastAnswer where the first statement takes locks, and tells how many.
+func lockedAnswer(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch) (stored []byte, locks int, err error) {
+	err = pipeline(ctx, conn, batch, func(results pgx.BatchResults) error {
+		if err := results.QueryRow().Scan(&locks); err != nil {
+			return err
+		}
+		return readAnswer(results, batch.Len()-1, &stored)
+	})
+	return stored, locks, err
+}
+
+func readAnswer(results pgx.BatchResults, n int, stored *[]byte) error {
+	for range n {
+		if err := results.QueryRow().Scan(stored); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settleRound are groups that no two of are about one place.
@@ -135,7 +194,7 @@ type settlements struct {
 }
 
 // queueSettlement appends a round's statement.
-func (s *Store) queueSettlement(batch *pgx.Batch, marker uuid.UUID, round settleRound, first bool) {
+func (s *Store) queueSettlement(batch *pgx.Batch, marker uuid.UUID, round settleRound, first, bound bool) {
 	var all settlements
 	place := round.place
 	for i, group := range round.groups {
@@ -149,15 +208,18 @@ func (s *Store) queueSettlement(batch *pgx.Batch, marker uuid.UUID, round settle
 	}
 	at, fixed := s.clock.params()
 	args := append([]any{at, fixed, marker}, all.args()...)
-	text := &settleTexts[0]
-	if first {
-		text = &settleTexts[1]
+	produces := len(all.items.ids) > 0
+	if produces {
+		args = append(args, all.itemArgs()...)
 	}
-	if len(all.items.ids) == 0 {
-		batch.Queue(s.text(text[0]), args...)
-		return
+	batch.Queue(s.text(settleTexts[index(first)][index(produces)][index(bound)]), args...)
+}
+
+func index(yes bool) int {
+	if yes {
+		return 1
 	}
-	batch.Queue(s.text(text[1]), append(args, all.itemArgs()...)...)
+	return 0
 }
 
 // add appends an entry. again says that its group named the item before.
@@ -263,7 +325,7 @@ func (k *keys) args() []any {
 // It also tells the claims of what can be leased now. That is after the commit: a claim
 // that sees less has begun before.
 func (s *Store) settled(groups []queue.SettleGroup, stored []byte) (queue.SettleAnswer, error) {
-	now, said, err := readAnswers(stored)
+	now, said, promotions, err := readAnswers(stored)
 	if err != nil {
 		return queue.SettleAnswer{}, err
 	}
@@ -300,6 +362,7 @@ func (s *Store) settled(groups []queue.SettleGroup, stored []byte) (queue.Settle
 			s.placed(it.Queue, it.Partition, dueAt(it, answer.Now), answer.Now)
 		}
 	}
+	s.promoted(promotions, answer.Now)
 	return answer, nil
 }
 
@@ -335,17 +398,19 @@ func (o *outcome) UnmarshalJSON(b []byte) error {
 }
 
 // readAnswers joins the answers of a batch's statements; now is the last one's.
-func readAnswers(stored []byte) (now time.Time, said []outcome, err error) {
+func readAnswers(stored []byte) (now time.Time, said []outcome, promotions []promotion, err error) {
 	var answers []struct {
-		Now     int64     `json:"now"`
-		Entries []outcome `json:"entries"`
+		Now      int64       `json:"now"`
+		Entries  []outcome   `json:"entries"`
+		Promoted []promotion `json:"promoted"`
 	}
 	if err := json.Unmarshal(stored, &answers); err != nil {
-		return now, nil, fmt.Errorf("marker: %w", err)
+		return now, nil, nil, fmt.Errorf("marker: %w", err)
 	}
 	for _, a := range answers {
 		now = time.UnixMicro(a.Now)
 		said = append(said, a.Entries...)
+		promotions = append(promotions, a.Promoted...)
 	}
-	return now, said, nil
+	return now, said, promotions, nil
 }

@@ -70,7 +70,9 @@ var (
 
 // settleSQL settles entries, of which no two groups are about one place. first says
 // whether it is the first statement of its batch, produces whether entries bring items
-// along.
+// along, and bound whether the locks are held of all ordering keys that bind the entries'
+// items. Without them the statement is undone if it meets a key that it would need one
+// of: where a head leaves, or what stands behind is changed.
 //
 //   - charged: what a lapse and the outcome make of the counters
 //   - ruled: whether each entry is good, and whether its group is
@@ -81,7 +83,8 @@ var (
 //   - removed: what is complete, and earlier copies that give way in a dead-letter
 //     queue. It is counted by moved, which must not begin before: the copies' keys are
 //     taken again.
-func settleSQL(first, produces bool) string {
+//   - moved: the others. What stands behind another stays there, unless it is the next.
+func settleSQL(first, produces, bound bool) string {
 	seqs, seq := ``, `nextval('{s}.seqs')`
 	if produces {
 		seqs = fmt.Sprintf(`, seqs as materialized (
@@ -89,11 +92,15 @@ func settleSQL(first, produces bool) string {
 )`, turnsFirst)
 		seq = `(select s from seqs)[r.turn]`
 	}
+	keys := withoutKeys
+	if bound {
+		keys = withKeys
+	}
 	text := `with ` + clockSQL + seqs + `, entry as materialized (
 	select * from ` + unnestSQL(4, "e", settleColumns) + `
 ), locked as materialized (
 	` + lockSQL(`i.available_at, i.due_at, i.lapse_counts, i.deliveries, i.attempts, i.recoveries, i.max_attempts as own_attempts,
-			i.partition, i.created_at, i.updated_at`) + `
+			i.partition, i.created_at, i.updated_at, `+boundSQL+` as bound`+keys.locked) + `
 ), charged as (
 	select l.*, clock.now, lapse.lapsed,
 		case when lapse.lapsed then l.available_at else l.due_at end as stands_at,
@@ -140,8 +147,8 @@ func settleSQL(first, produces bool) string {
 		where buries and outcome in (` + outcomeRetry + `, ` + outcomeBury + `) and dead_queue <> queue
 	) r
 	where i.id = r.id and i.queue = r.queue and i.home = r.home
-	returning i.queue, i.partition, i.held, i.attempts, i.created_at, i.updated_at
-), moved as (
+	returning i.queue, i.partition, i.held, i.attempts, i.created_at, i.updated_at, ` + boundSQL + ` as bound` + keys.removed + `
+), ` + keys.promote + `moved as (
 	update {s}.items i set
 		queue = a.new_queue, partition = a.new_partition, seq = coalesce(a.new_seq, i.seq),
 		attempts = case when a.buries then 0 else a.new_attempts end,
@@ -159,13 +166,13 @@ func settleSQL(first, produces bool) string {
 		dead_recoveries = case when a.buries then a.new_recoveries else i.dead_recoveries end,
 		expires_at = case when a.buries then null else i.expires_at end,
 		counter = i.counter + 1, random = a.fresh, held = false, owner = '', lapse_counts = false,
-		due_at = a.new_at, available_at = a.new_at, updated_at = a.now
+		due_at = a.new_at, available_at = ` + keys.position + `, updated_at = a.now
 	from applied a
 	where (select count(*) from removed) >= 0
 		and a.outcome in (` + outcomeRetry + `, ` + outcomeRelease + `, ` + outcomeBury + `)
 		and i.id = a.id and i.queue = a.queue and i.home = a.home
 	returning a.queue, a.partition, a.held, a.attempts, a.created_at, a.updated_at,
-		a.new_queue, a.new_partition, i.attempts as new_attempts
+		a.new_queue, a.new_partition, i.attempts as new_attempts` + keys.moved + `
 ), changed as (
 	select queue, partition, -1 as total, -held::integer as held, -(attempts > 0)::integer as failing,
 		-` + sinceEpoch("created_at") + ` as created, case when held then -` + sinceEpoch("updated_at") + ` else 0 end as leased
@@ -192,37 +199,81 @@ func settleSQL(first, produces bool) string {
 			case when buries then `+stepBury+` when outcome = `+outcomeRetry+` then `+stepRetry+`
 				when outcome = `+outcomeRelease+` then `+stepRelease+` else `+stepComplete+` end,
 			id, queue, home, deliveries,
-			case when not buries and outcome <> `+outcomeComplete+` then new_at end,
+			case when not buries and outcome <> `+outcomeComplete+` then `+keys.told+` end,
 			subscription, started_at, duration, verdict, status_code, error, response, node
-		from applied where record_type is not null
+		from applied a where record_type is not null
 	`) + `
 ), said as (
-	select place, ` + statusApplied + ` as status, buries and outcome = ` + outcomeRetry + ` as buried, new_at as at, new_partition as partition
-	from applied where outcome <> ` + outcomeComplete + `
+	select place, ` + statusApplied + ` as status, buries and outcome = ` + outcomeRetry + ` as buried, ` + keys.told + ` as at, new_partition as partition
+	from applied a where outcome <> ` + outcomeComplete + `
 	union all
 	select place, case status when ` + statusApplied + ` then ` + statusUndone + ` else status end, false, null, 0
 	from ruled where not good
 ), answered as materialized (
 	select jsonb_build_object('now', ` + micros("clock.now") + `, 'entries', (
 		select jsonb_agg(jsonb_build_array(place, status, buried, ` + micros("at") + `, partition)) from said
-	)) as answer
-	from clock
+	)` + keys.answer + `) as answer
+	from clock` + keys.check + `
 ), mark as (
 	` + markSQL(first) + `
 )`
 	if produces {
 		text += `, ` + keySQL(keysFirst, `k.entry in (select place from applied)`) + `, ` +
 			insertAtSQL(produceFirst, `(f.grp in (select place from applied)) is true and `+keyedSQL,
-				fmt.Sprintf(`(select s from seqs)[($%d::integer[])[f.ord]]`, turnsFirst+1))
+				fmt.Sprintf(`(select s from seqs)[($%d::integer[])[f.ord]]`, turnsFirst+1), `f.due`)
 	}
 	return text + `
 select answer from mark`
 }
 
-// settleTexts are the four forms, by first and produces.
-var settleTexts = [2][2]string{
-	{settleSQL(false, false), settleSQL(false, true)},
-	{settleSQL(true, false), settleSQL(true, true)},
+// settleKeys are the parts of [settleSQL] that are about ordering keys.
+type settleKeys struct {
+	locked, removed, moved string // columns
+	promote                string // comes before moved
+	position, told         string // where an item of applied a is put, and where its settler hears that it is
+	answer, check          string // ends of answered
+}
+
+var withoutKeys = settleKeys{
+	position: `a.new_at`, told: `a.new_at`,
+	check: `
+	where ` + unboundSQL(`select from removed where bound
+		union all
+		select from applied a where a.bound and (a.buries or `+follows+`)`),
+}
+
+// follows says of an item of applied a that a head is before it and that it goes nowhere.
+const follows = `a.available_at >= ` + foreverSQL + ` and a.bound and not a.buries`
+
+const stays = `((a.id, a.queue, a.home) in (select id, queue, home from next)) is not true`
+
+// An entry that makes another one the head may come after the one that settles that: then
+// it was not told yet.
+var withKeys = settleKeys{
+	locked:  `, i.ordering_key, i.seq`,
+	removed: `, i.id, i.home, i.ordering_key, i.seq, i.available_at`,
+	moved:   `, ` + follows + ` as followed, i.available_at as at`,
+	promote: promoteSQL(`select queue, ordering_key, seq from removed where bound and available_at < `+foreverSQL+`
+		union all
+		select queue, ordering_key, seq from applied where bound and buries and available_at < `+foreverSQL,
+		`select id, queue, home from removed where bound
+	union all
+	select id, queue, home from applied where bound and buries`, `applied`) + `, `,
+	position: `case when ` + follows + ` and ` + stays + ` then ` + foreverSQL + ` else a.new_at end`,
+	told: `case when ` + follows + ` and (` + stays + ` or exists (
+			select from applied l
+			where l.bound and (l.buries or l.outcome = ` + outcomeComplete + `) and l.place > a.place
+				and l.queue = a.queue and l.ordering_key = a.ordering_key and l.seq < a.seq
+		)) then ` + foreverSQL + ` else a.new_at end`,
+	answer: `, 'promoted', ` + promotionsSQL(`select queue, partition, at from promoted
+		union all
+		select new_queue, new_partition, at from moved where followed and at < `+foreverSQL),
+}
+
+// settleTexts are the forms, by first, produces and bound.
+var settleTexts = [2][2][2]string{
+	{{settleSQL(false, false, false), settleSQL(false, false, true)}, {settleSQL(false, true, false), settleSQL(false, true, true)}},
+	{{settleSQL(true, false, false), settleSQL(true, false, true)}, {settleSQL(true, true, false), settleSQL(true, true, true)}},
 }
 
 // keyColumns are the idempotency keys of items to produce: row is the item's place

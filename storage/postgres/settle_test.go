@@ -388,8 +388,8 @@ func TestP10_SettleProbesThePrimaryKeyAlone(t *testing.T) {
 	produce := slices.Concat(settle, all.itemArgs())
 	extend := slices.Concat(head, leases.args(), []any{zeros, texts, bools}, none.args())
 	for _, generic := range []bool{false, true} {
-		w.wantPlan("settle, generic: "+strconv.FormatBool(generic), w.plan(generic, settleTexts[1][0], settle...), 2*many)
-		w.wantPlan("settle and produce, generic: "+strconv.FormatBool(generic), w.plan(generic, settleTexts[1][1], produce...), 2*many)
+		w.wantPlan("settle, generic: "+strconv.FormatBool(generic), w.plan(generic, settleTexts[1][0][0], settle...), 2*many)
+		w.wantPlan("settle and produce, generic: "+strconv.FormatBool(generic), w.plan(generic, settleTexts[1][1][0], produce...), 2*many)
 		w.wantPlan("extend, generic: "+strconv.FormatBool(generic), w.plan(generic, extendFirstSQL, extend...), 2*many)
 	}
 }

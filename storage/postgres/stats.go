@@ -35,7 +35,7 @@ func statsText(where string) string {
 select clock.now, c.queue, c.partition, c.total::bigint, c.held::bigint, c.failing::bigint,
 	round(` + sinceEpoch("clock.now") + ` - c.created / c.total)::bigint,
 	case when c.held > 0 then round(` + sinceEpoch("clock.now") + ` - c.leased / c.held)::bigint else 0 end,
-	scheduled.count + behind.count, oldest.due_at
+	scheduled.count, behind.count, oldest.due_at
 from counted c cross join clock
 cross join lateral (
 	select count(*) from (
@@ -48,7 +48,7 @@ cross join lateral (
 cross join lateral (
 	select count(*) from (
 		select from {s}.items i
-		where i.queue = c.queue and i.ordering_key <> '' and i.partition = c.partition and i.available_at >= ` + foreverSQL + `
+		where i.queue = c.queue and i.partition = c.partition and i.available_at >= ` + foreverSQL + `
 		limit $3
 	) few
 ) behind
@@ -91,7 +91,7 @@ func scanStats(row pgx.CollectableRow, now *time.Time) (queue.Stats, error) {
 	var st queue.Stats
 	var number, age, heldAge int64 // ages are microseconds
 	var oldest *time.Time
-	err := row.Scan(now, &number, &st.Partition, &st.Total, &st.Held, &st.Failing, &age, &heldAge, &st.Scheduled, &oldest)
+	err := row.Scan(now, &number, &st.Partition, &st.Total, &st.Held, &st.Failing, &age, &heldAge, &st.Scheduled, &st.Behind, &oldest)
 	if err != nil {
 		return st, err
 	}

@@ -94,6 +94,9 @@ func (s *Store) Sweep(ctx context.Context, req queue.SweepRequest) (queue.SweepP
 					place.at.at = it.AvailableAt
 					chargeLapse(&it)
 				}
+				if it.OrderingKey != "" {
+					s.keyed.note(it.Queue)
+				}
 				it.Content = queue.Content{}
 				page.Items = append(page.Items, it)
 			}
