@@ -79,6 +79,8 @@ var scenarios = map[string]func(t *testing.T, e *env){
 	"Batch_IsRefusedBesideWhatItDoesNotGoWith":  batchRefused,
 	"Batch_MultipartBringsBytesAsTheyAre":       batchMultipart,
 	"Batch_FailureIsOfAll":                      batchFails,
+	"Order_INV12_KeysArePushedStrictly":         orderByKey,
+	"Order_BlockedKeyIsToldOfAndSkipped":        orderBlockedKey,
 	"Policy_LogKeepsWhatItSays":                 policyLog,
 	"Policy_C03_GoneParksUntilEnabled":          policyGone,
 	"Policy_NeverBuriesAtOnce":                  policyNever,
