@@ -124,6 +124,22 @@ var encodingCalls = []encodingCall{
 	{name: "wait for what has ended", method: "items.wait", reply: new(v1.ItemsInfoReply), status: 200, reads: true, request: func(s *speaker) proto.Message {
 		return &v1.ItemsWaitRequest{ItemId: s.ids[3], RequestTimeout: "10s"}
 	}},
+	{name: "create a queue for keys", method: "queues.create", reply: new(v1.Reply), status: 200, request: with(&v1.QueueInfo{QueueName: "keyed"})},
+	{name: "produce by key", method: "queue.produce", reply: new(v1.ProduceReply), status: 200, request: with(&v1.ProduceRequest{
+		QueueName: "keyed", Items: []*v1.Produce{{OrderingKey: "größe 7", Delay: "1h"}, {OrderingKey: "größe 7"}, {OrderingKey: "other"}},
+	}), then: func(s *speaker, m proto.Message) {
+		s.head = m.(*v1.ProduceReply).GetItems()[0].GetItemId()
+	}},
+	{name: "what keys wait for", method: "queue.keys", reply: new(v1.KeysReply), status: 200, reads: true, request: with(&v1.KeysRequest{QueueName: "keyed"})},
+	{name: "a page of keys", method: "queue.keys", reply: new(v1.KeysReply), status: 200, reads: true, request: with(&v1.KeysRequest{QueueName: "keyed", Limit: 1})},
+	{name: "count by key", method: "queue.stats", reply: new(v1.StatsReply), status: 200, reads: true, request: with(&v1.StatsRequest{QueueName: "keyed"})},
+	{name: "unblock a key", method: "queue.unblock", reply: new(v1.Reply), status: 200, request: func(s *speaker) proto.Message {
+		return &v1.UnblockRequest{QueueName: "keyed", ItemId: s.head, Skip: true}
+	}},
+	{name: "unblock it again", method: "queue.unblock", reply: new(v1.Reply), status: 404, request: func(s *speaker) proto.Message {
+		return &v1.UnblockRequest{QueueName: "keyed", ItemId: s.head}
+	}},
+
 	{name: "cancel", method: "items.cancel", reply: new(v1.CountReply), status: 200, request: func(s *speaker) proto.Message {
 		return &v1.ItemsCancelRequest{ItemIds: []string{s.ids[8], nobody}, QueueName: "q"}
 	}},

@@ -30,6 +30,8 @@ type speaker struct {
 	media string
 	// ids are of the items that were produced, receipts of those that were leased.
 	ids, receipts []string
+	// head is that of an ordering key.
+	head string
 }
 
 // spoken is an answer with what HTTP says of it.
