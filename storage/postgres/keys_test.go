@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -213,8 +214,7 @@ func TestKeys_APromotedItemIsLeasedAtOnce(t *testing.T) {
 			w.produce(group(keyed(q, "k"), keyed(q, "k")))
 			lease := call(q, queue.Taker{Limit: 1, TTL: time.Hour})
 			head := w.lease(lease)[0].Takers[0][0]
-			time.Sleep(2 * headSlack)
-			for walked := time.Now(); time.Since(walked) < walkEvery/2; { // now claims begin above
+			for walked := time.Now(); time.Since(walked) < 4*headSlack; { // so that claims begin above
 				w.produce(group(fresh(q, "", "body")))
 				if got := w.lease(lease)[0].Takers[0]; len(got) != 1 || got[0].OrderingKey != "" {
 					t.Fatalf("leased %d, want the one without a key", len(got))
@@ -278,7 +278,7 @@ func (r *keyRun) room(ctx context.Context, n, most int) {
 			return
 		}
 		r.mu.Unlock()
-		time.Sleep(100 * time.Microsecond)
+		runtime.Gosched()
 	}
 }
 
@@ -364,6 +364,11 @@ func TestINV12_TwoNodesKeepTheOrderOfKeys(t *testing.T) {
 				slices.Reverse(g.Items)
 			}
 			run.room(ctx, len(g.Items), 6)
+			if n == 0 && i%4 == 0 { // with more keys than it takes locks of
+				for j := range keyLocks {
+					g.Items = append(g.Items, keyed(queue.NewNumber(1, 4), fmt.Sprint("filler ", j)))
+				}
+			}
 			if _, err := w.store.Produce(ctx, []queue.ProduceGroup{g}); err != nil {
 				return err
 			}
