@@ -3,6 +3,7 @@ package postgres
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -15,26 +16,45 @@ import (
 // holds the lock of the key: else a producer that finds the head and a settlement that
 // finds nobody behind it pass by each other, and an item waits for ever. The locks are
 // taken by a statement before the one that needs them, since a statement sees only what
-// was committed when it began, before any lock and in the order of their numbers. They end
-// with the transaction.
+// was committed when it began; before any lock of a row, and in the order of their numbers.
+// They end with the transaction.
 
 // keyHashSQL is the number of a key's lock.
 func keyHashSQL(queue, key string) string {
 	return `hashtextextended('posthaste ordering key of {s} ' || ` + queue + `::text || ' ' || ` + key + `, 0)`
 }
 
-// lockKeysSQL takes the locks of keys that are named, and counts them.
-var lockKeysSQL = `select count(pg_advisory_xact_lock(h.hash)) from (
-	select distinct ` + keyHashSQL("k.queue", "k.key") + ` as hash
+// keyLocks is how many locks of keys a transaction takes at most: all transactions of a
+// server share room for some thousands. One that needs more shuts out all others of the
+// schema that have keys, by the gate, which those share.
+const keyLocks = 256
+
+// lockHashesSQL takes the locks of the keys whose hashes are selected, and counts the keys. The
+// gate comes before them.
+func lockHashesSQL(hashes string) string {
+	const gate = `hashtextextended('posthaste ordering keys of {s}', 0)`
+	return fmt.Sprintf(`with hashes as materialized (
+	%s
+), many as materialized (
+	select count(*) as n from hashes
+), passed as materialized (
+	select n, case when n > %[2]d then pg_advisory_xact_lock(%[3]s)::text when n > 0 then pg_advisory_xact_lock_shared(%[3]s)::text end as gate
+	from many
+)
+select case when p.n > %[2]d then p.n else (
+	select count(pg_advisory_xact_lock(h.hash))
+	from (select hash from hashes where p.gate is not null order by hash) h
+) end from passed p`, hashes, keyLocks, gate)
+}
+
+// lockKeysSQL takes the locks of keys that are named.
+var lockKeysSQL = lockHashesSQL(`select distinct ` + keyHashSQL("k.queue", "k.key") + ` as hash
 	from unnest($1::bigint[], $2::text[]) as k (queue, key)
-	where k.key <> ''
-	order by hash
-) h`
+	where k.key <> ''`)
 
 // lockFoundSQL takes the locks of the keys that items are bound by where they are, or will
-// be by where they go, $4, and counts them. What an item's key is never changes.
-var lockFoundSQL = `select count(pg_advisory_xact_lock(h.hash)) from (
-	select distinct ` + keyHashSQL("at.queue", "i.ordering_key") + ` as hash
+// be by where they go, $4. What an item's key is never changes.
+var lockFoundSQL = lockHashesSQL(`select distinct ` + keyHashSQL("at.queue", "i.ordering_key") + ` as hash
 	from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) as e (id, queue, home, target)
 	cross join lateral (
 		select i.ordering_key, i.dead_from from {s}.items i
@@ -42,9 +62,7 @@ var lockFoundSQL = `select count(pg_advisory_xact_lock(h.hash)) from (
 		limit 1
 	) i
 	cross join lateral (values (case when i.dead_from is null then e.queue end), (e.target)) as at (queue)
-	where i.ordering_key <> '' and at.queue is not null
-	order by hash
-) h`
+	where i.ordering_key <> '' and at.queue is not null`)
 
 // boundSQL says of items i whether their key binds them. Conditions of an index name it.
 const boundSQL = `i.ordering_key <> '' and i.dead_from is null`
