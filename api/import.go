@@ -2,11 +2,14 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "github.com/posthaste-io/posthaste/api/v1"
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/webhooks"
 )
 
 func (s *Server) importRoutes() {
@@ -60,7 +63,7 @@ func readImport(to *queue.ImportItem, i int, it *v1.Item) (err error) {
 		SourceID: it.GetId(), Kind: it.GetKind(), Encoding: it.GetEncoding(), Reference: it.GetReference(),
 		Headers: it.GetHeaders(), Payload: it.GetPayload(), OnDone: it.GetOnDone(), OrderingKey: it.GetOrderingKey(),
 	}
-	if err := checkItemHeaders(to.Headers); err != nil {
+	if err := checkImportHeaders(&to.Content); err != nil {
 		return within(entry("items", i, ""), err)
 	}
 	if to.Target, err = readTarget(it.GetTarget()); err != nil {
@@ -89,4 +92,39 @@ func readImport(to *queue.ImportItem, i int, it *v1.Item) (err error) {
 		to.ExpiresAt = expire.AsTime()
 	}
 	return nil
+}
+
+// checkImportHeaders takes what an item may have among its headers that came as an event:
+// its attributes, all that it must have.
+func checkImportHeaders(c *queue.Content) error {
+	attributes, headers := webhooks.SplitHeaders(c.Headers)
+	if err := checkItemHeaders(headers); err != nil || attributes == nil {
+		return err
+	}
+	for name := range headers {
+		if strings.EqualFold(name, "Content-Type") {
+			return queue.Invalid("headers", "header %s would stand in the place of an event's encoding; leave it out", name)
+		}
+	}
+	for _, field := range [...]struct{ attribute, name, value string }{
+		{"type", "kind", c.Kind}, {"datacontenttype", "encoding", c.Encoding},
+	} {
+		if _, given := attributes[field.attribute]; given {
+			return queue.Invalid("headers", "header ce-%s is the item's %s; leave it out", field.attribute, field.name)
+		}
+		if field.value != "" {
+			attributes[field.attribute] = field.value
+		}
+	}
+	err := webhooks.CheckAttributes(attributes)
+	e, ok := errors.AsType[*webhooks.AttributeError](err)
+	switch {
+	case !ok:
+		return err
+	case e.Attribute == "type":
+		return queue.Invalid("kind", "%s", e.Reason)
+	case e.Attribute == "datacontenttype":
+		return queue.Invalid("encoding", "%s", e.Reason)
+	}
+	return queue.Invalid("headers", "header ce-%s %s", clip(e.Attribute), e.Reason)
 }

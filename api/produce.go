@@ -180,7 +180,8 @@ func toldQueues[I interface{ GetOnDone() string }](items []I) (told names) {
 // may do what.
 const rawProduce = "produce"
 
-// produceRaw takes a body of any type as one item, with its attributes in headers.
+// produceRaw takes a body of any type as one item, with its attributes in headers, or what
+// CloudEvents are in it.
 func (x *exchange) produceRaw() {
 	if err := x.serveRaw(); err != nil {
 		x.fail(rawPath(err))
@@ -211,35 +212,56 @@ func (x *exchange) serveRaw() error {
 		return err
 	}
 	info.trace = x.traceOf(info)
+	mode, err := eventModeOf(x.r.Header)
+	if err != nil {
+		return err
+	}
 	item, err := rawItem(info, x.r.Header)
 	if err != nil {
 		return err
 	}
 	// Not a pooled buffer: the store gets its bytes as the payload.
 	var body bytes.Buffer
-	reserved, err := x.readBody(&body, s.limits.Payload)
+	reserved, err := x.readBody(&body, mode.bodyLimit(&s.limits))
 	if err != nil {
 		return err
 	}
 	defer s.bodies.give(reserved)
-	item.Payload = body.Bytes()
-
-	ctx, cancel := context.WithTimeout(x.r.Context(), defaultRequestTimeout)
-	defer cancel()
-	produced, err := s.broker.Produce(ctx, queue.ProduceCall{
-		Namespace: principal.Namespace, Queue: x.name, Items: []queue.ProduceItem{item},
-	})
+	call, err := s.rawCall(mode, item, x.r.Header, body.Bytes())
 	if err != nil {
 		return err
 	}
-	x.items = 1
-	status := http.StatusCreated
-	if produced[0].Duplicate {
-		status = http.StatusOK
+	call.Namespace, call.Queue = principal.Namespace, x.name
+	x.items = len(call.Items)
+
+	ctx, cancel := context.WithTimeout(x.r.Context(), defaultRequestTimeout)
+	defer cancel()
+	produced, err := s.broker.Produce(ctx, call)
+	if err != nil {
+		return mode.path(err, info.key != "")
+	}
+	status := http.StatusOK
+	for _, p := range produced {
+		if !p.Duplicate {
+			status = http.StatusCreated
+		}
 	}
 	// The item is kept, whether or not its producer hears of it.
 	_ = x.reply(status, "ok", s.produceReply(int32(status), produced), false)
 	return nil
+}
+
+// rawCall makes a body into the call that produces it.
+func (s *Server) rawCall(mode eventMode, item queue.ProduceItem, h http.Header, body []byte) (queue.ProduceCall, error) {
+	if mode == noEvent {
+		item.Payload = body
+		return queue.ProduceCall{Items: []queue.ProduceItem{item}}, nil
+	}
+	events, err := s.readEvents(mode, h, body)
+	if err != nil {
+		return queue.ProduceCall{}, err
+	}
+	return eventCall(mode, item, events)
 }
 
 func rawItem(info headerInfo, h http.Header) (queue.ProduceItem, error) {
@@ -279,7 +301,8 @@ func rawPath(err error) error {
 	if e, ok := errors.AsType[*queue.TooLargeError](err); ok && strings.HasPrefix(e.Field, "items[0]") {
 		return &queue.TooLargeError{Field: "body", Limit: e.Limit, Unit: e.Unit}
 	}
-	if _, ok := errors.AsType[*queue.MismatchError](err); ok {
+	_, placed := errors.AsType[*placedError](err)
+	if _, ok := errors.AsType[*queue.MismatchError](err); ok && !placed {
 		return &placedError{err, headerIdempotency}
 	}
 	return err

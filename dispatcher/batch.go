@@ -14,10 +14,12 @@ const classItemFailed = "item_failed"
 func (p *push) addBatch(req *webhooks.Request) {
 	items := make([]webhooks.BatchItem, len(p.items))
 	for i, it := range p.items {
+		// What an event says of itself is for requests in that format, as with single items.
+		_, headers := webhooks.SplitHeaders(it.Headers)
 		items[i] = webhooks.BatchItem{
 			ID: it.ID.String(), Kind: it.Kind, Encoding: it.Encoding, Reference: it.Reference,
 			Attempt: it.Deliveries, MaxAttempts: p.maxAttempts(it), EnqueuedAt: it.CreatedAt,
-			Headers: it.Headers, Traceparent: it.Trace, Payload: it.Payload,
+			Headers: headers, Traceparent: it.Trace, Payload: it.Payload,
 		}
 	}
 	req.ID = queue.NewID().String()

@@ -41,7 +41,7 @@ func TestBatch_SeveralItemsInOneRequest(t *testing.T) {
 				for i := range items {
 					items[i].Payload = []byte{0xff, byte(i)}
 					items[i].Kind = fmt.Sprintf("kind %d €", i)
-					items[i].Headers = map[string]string{"X-Item": fmt.Sprint(i)}
+					items[i].Headers = map[string]string{"X-Item": fmt.Sprint(i), "ce-id": "1"}
 				}
 				ids := r.produceTo("orders", items...)
 				pass(5 * time.Second)
@@ -61,7 +61,7 @@ func TestBatch_SeveralItemsInOneRequest(t *testing.T) {
 				for k, got := range all {
 					if got.ID != ids[k].String() || string(got.Payload) != string(items[k].Payload) ||
 						got.Kind != items[k].Kind || got.Attempt != 1 || got.MaxAttempts != 12 ||
-						got.EnqueuedAt.IsZero() || got.Headers["X-Item"] != fmt.Sprint(k) {
+						got.EnqueuedAt.IsZero() || got.Headers["X-Item"] != fmt.Sprint(k) || len(got.Headers) != 1 {
 						t.Errorf("item %d: %+v", k, got)
 					}
 				}

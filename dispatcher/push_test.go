@@ -57,6 +57,45 @@ func TestDispatcher_SendsWhatTheItemSays(t *testing.T) {
 }
 
 // A throttled attempt counts for nothing, and the next one still says what it was.
+func TestG09_AnEventIsSentAsItCameAndOthersAreMade(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {
+		r.subscribe(subscriptions.Change{Format: new(subscriptions.FormatCloudEvents)})
+		r.produceTo("orders", queue.ProduceItem{Content: queue.Content{
+			Kind: "order.paid", Encoding: "text/plain", Reference: "r1",
+			Headers: map[string]string{"X-Item": "i", "ce-specversion": "1.0", "ce-id": "7", "ce-source": "/shop", "ce-subject": "s", "ce-x": "1"},
+		}})
+		pass(time.Second)
+		r.produceTo("orders", queue.ProduceItem{Content: queue.Content{Reference: "r1"}})
+		pass(time.Second)
+		requests := r.sender.seen()
+		if len(requests) != 2 {
+			t.Fatalf("%d requests", len(requests))
+		}
+		e := requests[0].CloudEvent
+		if e == nil || e.ID != "7" || e.Source != "/shop" || e.Type != "order.paid" || e.Subject != "s" || !e.Time.IsZero() || len(e.Extensions) != 1 {
+			t.Errorf("got %+v, want the event that came", e)
+		}
+		if h := requests[0].Headers; len(h) != 1 || h["X-Item"] != "i" {
+			t.Errorf("headers %v", h)
+		}
+		if e = requests[1].CloudEvent; e == nil || e.ID != "" || e.Source != "/queues/orders" || e.Type != "posthaste.item" || e.Subject != "r1" || e.Time.IsZero() {
+			t.Errorf("got %+v, want one of our own", e)
+		}
+		// Without the format an event is an item like others.
+		if _, err := r.subs.Update(t.Context(), subscriptions.UpdateParams{
+			Namespace: ns, Name: "sub", Change: subscriptions.Change{Format: new(subscriptions.FormatPlain)},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		r.produceTo("orders", queue.ProduceItem{Content: queue.Content{Headers: map[string]string{"ce-id": "7"}}})
+		pass(time.Second)
+		if req := r.sender.seen()[2]; req.CloudEvent != nil || len(req.Headers) != 0 {
+			t.Errorf("got %+v with %v", req.CloudEvent, req.Headers)
+		}
+	})
+}
+
 func TestDispatcher_TellsTheStatusOfAThrottledAttempt(t *testing.T) {
 	t.Parallel()
 	inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {

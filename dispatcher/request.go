@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -60,10 +61,11 @@ func (p *push) request(now time.Time) webhooks.Request {
 		Info:    p.info(),
 	}
 	req.URL = p.url()
+	attributes, headers := webhooks.SplitHeaders(it.Headers)
 	if p.own() {
-		req.Method, req.Headers = it.Target.Method, it.Headers
+		req.Method, req.Headers = it.Target.Method, headers
 	} else {
-		req.Method, req.Headers = sub.Method, layOver(sub.headers, it.Headers)
+		req.Method, req.Headers = sub.Method, layOver(sub.headers, headers)
 		req.Credentials = sub.credentials
 	}
 	if sub.Batch.On() {
@@ -72,14 +74,23 @@ func (p *push) request(now time.Time) webhooks.Request {
 	}
 	req.ContentType, req.Body = it.Encoding, it.Payload
 	if sub.Format == subscriptions.FormatCloudEvents {
-		req.CloudEvent = &webhooks.CloudEvent{
-			Source: "/queues/" + sub.Queue, Type: it.Kind, Subject: it.Reference, Time: it.CreatedAt,
-		}
-		if it.Kind == "" {
-			req.CloudEvent.Type = kindOfUnnamed
-		}
+		req.CloudEvent = p.event(attributes)
 	}
 	return req
+}
+
+// event is the event that the item was when it came, or one that is made of it.
+func (p *push) event(attributes map[string]string) *webhooks.CloudEvent {
+	it := p.item
+	kind := cmp.Or(it.Kind, kindOfUnnamed)
+	if attributes != nil {
+		e := webhooks.NewCloudEvent(attributes)
+		e.Type = kind
+		return e
+	}
+	return &webhooks.CloudEvent{
+		Source: "/queues/" + p.sub.Queue, Type: kind, Subject: it.Reference, Time: it.CreatedAt,
+	}
 }
 
 // info is what the endpoint is told beside the body.

@@ -14,23 +14,30 @@ import (
 // Bounds of a [CloudEvent]; texts in bytes before they are encoded.
 const (
 	maxExtensions    = 20
-	maxExtensionName = 20
+	maxExtensionName = maxHeaderName - len(cePrefix)
 	maxAttribute     = 1 << 10
 )
 
 const cePrefix = "ce-"
 
-// CloudEvent is what CloudEvents 1.0 calls the attributes of an event, but for those that a
-// request has anyway: ce-id is [Request.ID], and the data's content type is Content-Type.
+// CloudEvent is what CloudEvents 1.0 calls the attributes of an event, but for the data's
+// content type, which is the Content-Type of the request.
 // Texts may hold any characters; what is not UTF-8 in them is sent as U+FFFD.
 type CloudEvent struct {
+	// ID is sent as ce-id. Empty is [Request.ID]: the event is made of the request. One that
+	// has an id was there before, and is sent without Content-Type where it has none.
+	ID string
 	// Source and Type are required, the source is a URI or a part of one.
 	Source, Type string
 	Subject      string
+	// DataSchema is a URI.
+	DataSchema string
 	// Time is left out if it is zero.
 	Time time.Time
+	// timeText is how Time was written; it is sent as long as that is the same instant.
+	timeText string
 	// Extensions are attributes beside those of the standard, by name: a to z and 0 to 9, at
-	// most 20 characters. Those that are empty are left out.
+	// most 61 characters. Those that are empty are left out.
 	Extensions map[string]string
 }
 
@@ -50,7 +57,9 @@ func CheckCloudEvent(e *CloudEvent) error {
 	case len(e.Extensions) > maxExtensions:
 		return fmt.Errorf("more than %d extensions", maxExtensions)
 	}
-	for _, attribute := range [][2]string{{"source", e.Source}, {"type", e.Type}, {"subject", e.Subject}} {
+	for _, attribute := range [][2]string{
+		{"id", e.ID}, {"source", e.Source}, {"type", e.Type}, {"subject", e.Subject}, {"dataschema", e.DataSchema},
+	} {
 		if len(attribute[1]) > maxAttribute {
 			return fmt.Errorf("%s is longer than %d bytes", attribute[0], maxAttribute)
 		}
@@ -64,7 +73,7 @@ func CheckCloudEvent(e *CloudEvent) error {
 }
 
 func checkExtension(name, value string) error {
-	if name == "" || len(name) > maxExtensionName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+	if !isAttributeName(name) {
 		return fmt.Errorf("extension %.30q: the name is not 1 to %d characters of a-z 0-9", name, maxExtensionName)
 	}
 	if notExtensions[name] {
@@ -83,17 +92,29 @@ func (e *CloudEvent) write(h *header, id string) {
 			h.set(cePrefix+name, encodeAttribute(value))
 		}
 	}
-	text("specversion", "1.0")
-	text("id", id)
+	text("specversion", specVersion)
+	text("id", orElse(e.ID, id))
 	text("source", e.Source)
 	text("type", e.Type)
 	text("subject", e.Subject)
-	if !e.Time.IsZero() {
-		text("time", e.Time.UTC().Format(time.RFC3339Nano))
-	}
+	text("dataschema", e.DataSchema)
+	text("time", e.writtenTime())
 	for _, name := range slices.Sorted(maps.Keys(e.Extensions)) {
 		text(name, e.Extensions[name])
 	}
+}
+
+// writtenTime is the time as it came, so that whoever signed over it finds it again.
+func (e *CloudEvent) writtenTime() string {
+	if e.timeText != "" {
+		if at, ok := parseTime(e.timeText); ok && at.Equal(e.Time) {
+			return e.timeText
+		}
+	}
+	if e.Time.IsZero() {
+		return ""
+	}
+	return e.Time.UTC().Format(time.RFC3339Nano)
 }
 
 // encodeAttribute encodes what the HTTP binding of CloudEvents tells to: the space, the
@@ -183,8 +204,9 @@ func unhex(c byte) int {
 	}
 }
 
-// ReadCloudEvent reads the ce- headers of a request, with its id. They are not signed: only
-// the id is, as webhook-id. An error says that a header is missing or cannot be decoded, or
+// ReadCloudEvent reads the ce- headers of a request, with its id. They are not signed: the
+// body is, and webhook-id, which is the same id unless the event was there before the item
+// was. An error says that a header is missing or cannot be decoded, or
 // that the version is not 1.0.
 func ReadCloudEvent(h http.Header) (id string, e CloudEvent, err error) {
 	texts := map[string]string{}
@@ -200,20 +222,17 @@ func ReadCloudEvent(h http.Header) (id string, e CloudEvent, err error) {
 			return "", CloudEvent{}, fmt.Errorf("ce-%s: %w", attribute, err)
 		}
 	}
-	if version := texts["specversion"]; version != "1.0" {
+	if version := texts["specversion"]; version != specVersion {
 		return "", CloudEvent{}, errors.New("ce-specversion is not 1.0")
 	}
+	e = *NewCloudEvent(texts)
 	if text := texts["time"]; text != "" {
 		if e.Time, err = time.Parse(time.RFC3339Nano, text); err != nil {
 			return "", CloudEvent{}, errors.New("ce-time is not a time of RFC 3339")
 		}
 	}
-	e.Source, e.Type, e.Subject = texts["source"], texts["type"], texts["subject"]
-	id = texts["id"]
-	if id == "" || e.Source == "" || e.Type == "" {
+	if e.ID == "" || e.Source == "" || e.Type == "" {
 		return "", CloudEvent{}, errors.New("one of ce-id, ce-source and ce-type is missing")
 	}
-	e.Extensions = texts
-	maps.DeleteFunc(e.Extensions, func(name, _ string) bool { return notExtensions[name] })
-	return id, e, nil
+	return e.ID, e, nil
 }

@@ -101,7 +101,7 @@ func TestCheckCloudEvent_RefusesWhatIsNoEvent(t *testing.T) {
 		"dash in a name":     {Source: "s", Type: "t", Extensions: map[string]string{"a-b": canary}},
 		"line break":         {Source: "s", Type: "t", Extensions: map[string]string{"a\r\nx": canary}},
 		"no name":            {Source: "s", Type: "t", Extensions: map[string]string{"": canary}},
-		"long name":          {Source: "s", Type: "t", Extensions: map[string]string{strings.Repeat("x", 21): canary}},
+		"long name":          {Source: "s", Type: "t", Extensions: map[string]string{strings.Repeat("x", 62): canary}},
 		"long value":         {Source: "s", Type: "t", Extensions: map[string]string{"x": strings.Repeat(canary, maxAttribute)}},
 		"an id of its own":   {Source: "s", Type: "t", Extensions: map[string]string{"id": canary}},
 		"its content's type": {Source: "s", Type: "t", Extensions: map[string]string{"datacontenttype": canary}},

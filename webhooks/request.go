@@ -23,7 +23,8 @@ type Request struct {
 	// Headers are the user's, the item's already laid over the subscription's. They
 	// must pass [CheckHeaders].
 	Headers map[string]string
-	// ContentType is the item's encoding, any text; empty is application/octet-stream.
+	// ContentType is the item's encoding, any text; empty is application/octet-stream, but
+	// for an event that came without.
 	// A Content-Type in Headers wins.
 	ContentType string
 	// Secrets sign in this order, newest first: whsec_… as [NewSecret] makes them, or
@@ -131,6 +132,9 @@ func (s *Sender) build(b []byte, t *target, r *Request, authorization string, no
 	h = append(h, " HTTP/1.1\r\n"...)
 	h.set("Host", t.host)
 	contentType, userAgent := encodeValue(orElse(r.ContentType, "application/octet-stream")), s.userAgent
+	if r.ContentType == "" && r.CloudEvent != nil && r.CloudEvent.ID != "" {
+		contentType = "" // one would be an attribute that the event does not have
+	}
 	for name, value := range r.Headers {
 		switch name = http.CanonicalHeaderKey(name); name {
 		case "Content-Type":
@@ -149,7 +153,9 @@ func (s *Sender) build(b []byte, t *target, r *Request, authorization string, no
 		h.set("Authorization", authorization)
 	}
 	h.set("User-Agent", userAgent)
-	h.set("Content-Type", contentType)
+	if contentType != "" {
+		h.set("Content-Type", contentType)
+	}
 	if len(r.Body) > 0 || method != http.MethodGet {
 		h.number("Content-Length", int64(len(r.Body)))
 	}

@@ -72,6 +72,8 @@ var scenarios = map[string]func(t *testing.T, e *env){
 	"Done_WhatConsumersEndIsToldByTheItemAlone": donePulled,
 	"Done_WhatEndpointsFinishLaterIsTold":       doneLater,
 	"Done_DeadLettersArePushed":                 doneDeadLetters,
+	"CloudEvents_OfTheSDKArriveTheSame":         eventsOfTheSDK,
+	"CloudEvents_StayAsTheyCameOnAllWays":       eventsAsTheyCame,
 	"Batch_BareSuccessSettlesAll":               batchBare,
 	"Batch_NamedItemsAloneComeAgain":            batchPartial,
 	"Batch_NeverBuriesTheOneThatIsNamed":        batchNever,
