@@ -40,16 +40,17 @@ lint: ## Check format, vet, staticcheck and the layers
 	cd test/bench && $$(go -C ../.. tool -n staticcheck) ./...
 	go test -count=1 ./test
 
-# FUZZTIME is how long each target is tried.
+# FUZZTIME is how long each target is tried, FUZZJOBS how many at a time, on a processor each.
 FUZZTIME ?= 1m
+FUZZJOBS ?= 2
 
 .PHONY: fuzz
 fuzz: ## Try every decoder on input that is made up, for FUZZTIME each
-	@grep -roE '^func Fuzz\w+' --include='*_test.go' . | sort | while IFS=: read -r file func; do \
-		target=$${func#func }; \
-		echo "$$target in $$(dirname "$$file")"; \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$(dirname "$$file")"; \
-	done
+	@grep -roE '^func Fuzz\w+' --include='*_test.go' . | sort | xargs -P $(FUZZJOBS) -I {} bash -c '\
+		found="{}"; file=$${found%%:*}; target=$${found##*func }; \
+		if out=$$(go test -run "^$$" -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s -parallel 1 "$$(dirname "$$file")" 2>&1); \
+		then echo "$$target in $$(dirname "$$file"): $$(grep -o "execs: [0-9]*" <<<"$$out" | tail -1)"; \
+		else echo "$$out"; echo "$$target in $$(dirname "$$file") failed" >&2; exit 1; fi'
 
 .PHONY: fmt
 fmt: ## Format the source
