@@ -23,10 +23,11 @@ type Change struct {
 	HTTP2       *bool
 	Format      *Format
 	Defer       DeferChange
-	// Batch and Auth are replaced whole.
+	// Batch, Filter and Auth are replaced whole.
 	Batch  *Batch
 	Log    *LogPolicy
 	OnDone *string
+	Filter *Filter
 	Auth   *Auth
 }
 
@@ -73,6 +74,14 @@ func (c Change) apply(s *Subscription, checks checks) error {
 	}
 	setWord(&s.Log, c.Log, wordAll)
 	set(&s.OnDone, c.OnDone)
+	if c.Filter != nil {
+		// Only then: what an earlier release took and this one does not must not stand in
+		// the way of a change of something else.
+		s.Filter = c.Filter.clone()
+		if err := checkFilter(s.Filter, s.ofTopic()); err != nil {
+			return err
+		}
+	}
 	if c.Auth != nil {
 		s.Auth = c.Auth.clone()
 	}

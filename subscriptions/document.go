@@ -27,6 +27,7 @@ type Document struct {
 	Batch        BatchDocument   `json:"batch,omitzero"`
 	Log          LogPolicy       `json:"log,omitempty"`
 	OnDone       string          `json:"on_done,omitempty"`
+	Filter       FilterDocument  `json:"filter,omitzero"`
 	Paused       bool            `json:"paused,omitempty"`
 	Disabled     bool            `json:"disabled,omitempty"`
 	Reason       string          `json:"reason,omitempty"`
@@ -76,6 +77,16 @@ type BatchDocument struct {
 	Encoding BatchEncoding `json:"encoding,omitempty"`
 }
 
+// FilterDocument is a [Filter] as it is stored; what is missing takes every item.
+type FilterDocument struct {
+	Kinds   []string `json:"kinds,omitempty"`
+	CEL     string   `json:"cel,omitempty"`
+	OnError OnError  `json:"on_error,omitempty"`
+}
+
+// IsZero lets documents leave it out.
+func (d FilterDocument) IsZero() bool { return Filter(d).IsZero() }
+
 // Claim is kept under a queue's name and says whose it is.
 type Claim struct {
 	Subscription string `json:"subscription"`
@@ -90,6 +101,7 @@ func (d *Document) open(revision uint64) Subscription {
 		Rate: Rate(d.Rate), Retry: d.Retry.policy(),
 		AllowTarget: d.AllowTarget, HTTP2: d.HTTP2, Format: d.Format,
 		Defer: d.Defer.settings(), Batch: Batch(d.Batch), Log: d.Log, OnDone: d.OnDone,
+		Filter: Filter(d.Filter),
 		Paused: d.Paused, Disabled: d.Disabled, Reason: d.Reason, DisabledAt: d.DisabledAt,
 		FailingSince: d.FailingSince,
 		CreatedAt:    d.CreatedAt, UpdatedAt: d.UpdatedAt,
@@ -106,6 +118,7 @@ func toDocument(s *Subscription) Document {
 		Rate: RateDocument(s.Rate), Retry: toRetryDocument(s.Retry),
 		AllowTarget: s.AllowTarget, HTTP2: s.HTTP2, Format: s.Format,
 		Defer: toDeferDocument(s.Defer), Batch: BatchDocument(s.Batch), Log: s.Log, OnDone: s.OnDone,
+		Filter: FilterDocument(s.Filter),
 		Paused: s.Paused, Disabled: s.Disabled, Reason: s.Reason, DisabledAt: s.DisabledAt,
 		FailingSince: s.FailingSince,
 		CreatedAt:    s.CreatedAt, UpdatedAt: s.UpdatedAt,

@@ -40,6 +40,8 @@ type Subscription struct {
 	Log LogPolicy
 	// OnDone is the queue that is told how items end, unless they name one themselves.
 	OnDone string
+	// Filter says which items of its topic it takes; the zero value takes all.
+	Filter Filter
 	Auth   Auth
 
 	Paused   bool
@@ -263,6 +265,12 @@ func (s *Subscription) State() State {
 	}
 }
 
+// ofTopic says that the subscription is one of a topic, of whose items others take what
+// it leaves: only such a one may have a filter. There are no topics yet.
+//
+// TODO: answer by the topic's name once subscriptions have one.
+func (s *Subscription) ofTopic() bool { return false }
+
 // Key names a subscription.
 type Key struct {
 	Namespace queue.Namespace
@@ -279,6 +287,7 @@ func (s *Subscription) Clone() Subscription {
 	c.Secrets = slices.Clone(s.Secrets)
 	c.Retry.Schedule = slices.Clone(s.Retry.Schedule)
 	c.Retry.BuryOn = slices.Clone(s.Retry.BuryOn)
+	c.Filter = s.Filter.clone()
 	c.Auth = s.Auth.clone()
 	return c
 }
