@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"time"
@@ -67,7 +68,12 @@ type Options struct {
 	Records func(ctx context.Context, ns Namespace, id ID, limit int) ([]Record, error)
 	// Journal reads the journal, for [Broker.Attempts]; nil has nothing in it.
 	Journal func(ctx context.Context, q JournalQuery) (JournalPage, error)
-	Logger  *slog.Logger
+	// CompileFilter reads what a topic's subscriber entry has for a filter; nil knows none,
+	// so that everybody gets everything. FilterFailed, if not nil, is told of each item that
+	// a filter could not judge; it must be quick.
+	CompileFilter func(filter json.RawMessage) (Matcher, error)
+	FilterFailed  func(ns Namespace, subscription string, err error)
+	Logger        *slog.Logger
 
 	// MaxPayload bounds one payload, MaxCallBytes all content of one call.
 	MaxPayload   int
@@ -91,11 +97,12 @@ type Options struct {
 	KeepRecords time.Duration
 }
 
-// Subscribers is what deleting a queue needs to know of subscriptions.
+// Subscribers is what deleting a queue or a topic needs to know of subscriptions.
 type Subscribers interface {
 	// Subscribed says whether the items of a queue are pushed.
 	Subscribed(ctx context.Context, ns Namespace, queue string) (bool, error)
-	// Unsubscribe deletes the subscription of a queue, if it has one.
+	// Unsubscribe deletes the subscription of a queue, if it has one. One on a topic takes
+	// its queue along, by [Broker.Unsubscribe].
 	Unsubscribe(ctx context.Context, ns Namespace, queue string) error
 }
 

@@ -13,6 +13,8 @@ import (
 // QueueDocs keeps queues' settings by name; storage.Collection[Settings] does. Its
 // errors are [ErrNotFound], [ErrExists], [ErrRevision] and those of [Store].
 type QueueDocs interface {
+	// Kind is what the store knows the documents by.
+	Kind() string
 	Get(ctx context.Context, ns Namespace, name string) (Settings, uint64, error)
 	Put(ctx context.Context, ns Namespace, name string, s Settings, revision uint64, wakeAt time.Time, items ...NewItem) (uint64, error)
 	Delete(ctx context.Context, ns Namespace, name string, revision uint64) error
@@ -61,6 +63,8 @@ type readSettings struct {
 	Settings
 	revision uint64
 	at       time.Time
+	// outlets are those of a topic.
+	outlets *outlets
 }
 
 func newCatalog(docs QueueDocs, numbers NumberDocs, maxAge time.Duration) *catalog {
@@ -75,16 +79,25 @@ func newCatalog(docs QueueDocs, numbers NumberDocs, maxAge time.Duration) *catal
 // be changed.
 func (q *knownQueue) settings() *Settings { return &q.latest.Load().Settings }
 
-// named returns a queue, or [ErrNotFound].
+// named returns a queue, or [ErrNotFound], or [TopicError].
 func (c *catalog) named(ctx context.Context, ns Namespace, name string) (*knownQueue, error) {
-	if q := c.peek(ns, name); q != nil {
-		return q, nil
-	}
-	return c.reread(ctx, ns, name)
+	return asQueue(c.either(ctx, ns, name))
 }
 
 // reread is named from the document, however fresh what is known is.
 func (c *catalog) reread(ctx context.Context, ns Namespace, name string) (*knownQueue, error) {
+	return asQueue(c.rereadEither(ctx, ns, name))
+}
+
+// either returns a queue or a topic.
+func (c *catalog) either(ctx context.Context, ns Namespace, name string) (*knownQueue, error) {
+	if q := c.peek(ns, name); q != nil {
+		return q, nil
+	}
+	return c.rereadEither(ctx, ns, name)
+}
+
+func (c *catalog) rereadEither(ctx context.Context, ns Namespace, name string) (*knownQueue, error) {
 	for {
 		c.mu.RLock()
 		before := c.changes
@@ -102,8 +115,12 @@ func (c *catalog) reread(ctx context.Context, ns Namespace, name string) (*known
 	}
 }
 
-// numbered returns a queue by its number, or [ErrNotFound].
+// numbered returns a queue by its number, or [ErrNotFound], or [TopicError].
 func (c *catalog) numbered(ctx context.Context, n Number) (*knownQueue, error) {
+	return asQueue(c.numberedEither(ctx, n))
+}
+
+func (c *catalog) numberedEither(ctx context.Context, n Number) (*knownQueue, error) {
 	c.mu.RLock()
 	q := c.byNumber[n]
 	c.mu.RUnlock()
@@ -120,7 +137,7 @@ func (c *catalog) numbered(ctx context.Context, n Number) (*knownQueue, error) {
 		}
 		name = entry.Queue
 	}
-	q, err := c.named(ctx, n.Namespace(), name)
+	q, err := c.either(ctx, n.Namespace(), name)
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +200,9 @@ func (c *catalog) forget(ns Namespace, name string, before uint64) {
 // set makes settings the latest of their queue. c.mu is held.
 func (c *catalog) set(s Settings, revision uint64) *knownQueue {
 	read := &readSettings{Settings: s, revision: revision, at: time.Now()}
+	if s.Topic != nil {
+		read.outlets = new(outlets)
+	}
 	q := c.byNumber[s.Number]
 	if q == nil {
 		if old := c.byName[queueName{s.Namespace, s.Name}]; old != nil {
@@ -198,6 +218,9 @@ func (c *catalog) set(s Settings, revision uint64) *knownQueue {
 	before := q.latest.Load()
 	if before.revision > revision {
 		return q // read before what is known, and answered after it
+	}
+	if before.revision == revision && before.outlets != nil {
+		read.outlets = before.outlets // the same subscribers, whose filters are compiled
 	}
 	q.latest.Store(read)
 	if before.Paused.Has(PausedLease) != s.Paused.Has(PausedLease) {

@@ -92,7 +92,10 @@ func (b *Broker) takeDead(ctx context.Context, s *Settings) error {
 		return Invalid(field, "goes without: the queue is a dead-letter queue, and has none of its own")
 	}
 	for {
-		dead, revision, err := b.opts.Queues.Get(ctx, s.Namespace, s.DeadQueue)
+		dead, revision, err := b.Queue(ctx, s.Namespace, s.DeadQueue)
+		if errors.As(err, new(*TopicError)) {
+			return Invalid(field, "is %s, a topic; name a queue", s.DeadQueue)
+		}
 		if errors.Is(err, ErrNotFound) {
 			return Invalid(field, "is %s, which does not exist; create it first", s.DeadQueue)
 		}
@@ -154,7 +157,7 @@ func (b *Broker) buriedInto(ctx context.Context, dead *Settings) ([]Versioned[Se
 			return nil, fmt.Errorf("who buries into %s: %w", dead.Name, err)
 		}
 		for i := range queues {
-			if s := &queues[i].Value; !s.DeadLetter && s.deadName() == dead.Name {
+			if s := &queues[i].Value; s.Topic == nil && !s.DeadLetter && s.deadName() == dead.Name {
 				named = append(named, queues[i])
 			}
 		}

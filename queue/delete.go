@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -22,18 +23,51 @@ const (
 // DeleteQueue removes a queue. It answers [ErrNotEmpty] while the queue holds items,
 // has a subscription, or is a dead-letter queue of another. With force the
 // subscription and the queue go first, then all items are cancelled, leased ones
-// too, and queues that named it bury into their own dead-letter queues again.
+// too, and queues that named it bury into their own dead-letter queues again. The queue
+// of a subscription on a topic goes with the subscription alone, as either of them says.
 //
 // Other errors: [ErrNotFound]; [ErrRevision], if it was changed meanwhile; those of
 // [Store]. After an error the call may be repeated. Items that could not be
 // cancelled at once are cancelled later.
 func (b *Broker) DeleteQueue(ctx context.Context, ns Namespace, name string, force bool) error {
+	if force {
+		s, _, err := b.Queue(ctx, ns, name)
+		if err != nil {
+			return err
+		}
+		if s.SubscribesTo != "" {
+			return b.deleteCopies(ctx, &s)
+		}
+	}
 	leave, err := b.enterAdmin(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	s, revision, err := b.opts.Queues.Get(ctx, ns, name)
+	return b.deleteQueue(ctx, ns, name, deletion{force: force})
+}
+
+// deleteCopies deletes the queue of a subscription on a topic, and the subscription: one
+// without the other would be nothing.
+func (b *Broker) deleteCopies(ctx context.Context, s *Settings) error {
+	topic := &Settings{Namespace: s.Namespace, Name: s.SubscribesTo}
+	sub := Subscriber{Subscription: strings.TrimPrefix(s.Name, s.SubscribesTo+"~"), Number: s.Number}
+	if err := b.endSubscriber(ctx, topic, sub); err != nil {
+		return fmt.Errorf("delete %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// deletion is how a queue is deleted.
+type deletion struct {
+	force bool
+	// unsubscribed says that its subscription is taken care of.
+	unsubscribed bool
+}
+
+// deleteQueue is DeleteQueue for who is let in.
+func (b *Broker) deleteQueue(ctx context.Context, ns Namespace, name string, how deletion) error {
+	s, revision, err := b.Queue(ctx, ns, name)
 	if err != nil {
 		return err
 	}
@@ -46,7 +80,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, ns Namespace, name string, for
 	if err := q.close(ctx); err != nil {
 		return fmt.Errorf("delete %s: %w", name, err)
 	}
-	err = b.remove(ctx, &s, revision, force)
+	err = b.remove(ctx, &s, revision, how)
 	// Whoever held up reads it again, so it may be wrong about what is not known.
 	gone := err == nil || errors.Is(err, ErrUnknownOutcome)
 	q.reopen(gone)
@@ -57,8 +91,8 @@ func (b *Broker) DeleteQueue(ctx context.Context, ns Namespace, name string, for
 		return fmt.Errorf("delete %s: %w", name, err)
 	}
 	b.leases.dismiss(q.number, errGone(q))
-	b.log.Info("queue deleted", "queue", name, "number", q.number.Own(), "force", force)
-	if force {
+	b.log.Info("queue deleted", "queue", name, "number", q.number.Own(), "force", how.force)
+	if how.force {
 		if err := b.purge(ctx, q.number); err != nil {
 			b.log.Warn("items of a deleted queue are left; they are cancelled later", "queue", name, "error", err)
 		}
@@ -71,13 +105,13 @@ func (b *Broker) DeleteQueue(ctx context.Context, ns Namespace, name string, for
 }
 
 // remove makes sure that the queue may go, and deletes its document.
-func (b *Broker) remove(ctx context.Context, s *Settings, revision uint64, force bool) error {
+func (b *Broker) remove(ctx context.Context, s *Settings, revision uint64, how deletion) error {
 	named, err := b.buriedInto(ctx, s)
 	if err != nil {
 		return err
 	}
-	if force {
-		err = b.detach(ctx, s, named)
+	if how.force {
+		err = b.detach(ctx, s, named, how.unsubscribed)
 	} else {
 		err = b.checkUnused(ctx, s, named)
 	}
@@ -85,7 +119,7 @@ func (b *Broker) remove(ctx context.Context, s *Settings, revision uint64, force
 		return err
 	}
 	// First, so that the rest is found if we end in the middle.
-	if err := b.linger(ctx, s, force); err != nil {
+	if err := b.linger(ctx, s, how.force); err != nil {
 		return err
 	}
 	return b.opts.Queues.Delete(ctx, s.Namespace, s.Name, revision)
@@ -105,6 +139,10 @@ func (b *Broker) checkUnused(ctx context.Context, s *Settings, named []Versioned
 			return fmt.Errorf("%w: it has a subscription", ErrNotEmpty)
 		}
 	}
+	if s.SubscribesTo != "" {
+		return fmt.Errorf("%w: the items of topic %s are copied into it; delete the subscription %s",
+			ErrNotEmpty, s.SubscribesTo, strings.TrimPrefix(s.Name, s.SubscribesTo+"~"))
+	}
 	stats, err := b.store.Stats(ctx, []Number{s.Number})
 	if err != nil {
 		return err
@@ -118,8 +156,8 @@ func (b *Broker) checkUnused(ctx context.Context, s *Settings, named []Versioned
 }
 
 // detach takes away what points to the queue.
-func (b *Broker) detach(ctx context.Context, s *Settings, named []Versioned[Settings]) error {
-	if b.opts.Subscribers != nil {
+func (b *Broker) detach(ctx context.Context, s *Settings, named []Versioned[Settings], unsubscribed bool) error {
+	if b.opts.Subscribers != nil && !unsubscribed {
 		if err := b.opts.Subscribers.Unsubscribe(ctx, s.Namespace, s.Name); err != nil {
 			return fmt.Errorf("its subscription: %w", err)
 		}

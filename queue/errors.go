@@ -100,6 +100,31 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s: over the limit of %d %s", e.Field, e.Limit, e.Unit)
 }
 
+// TopicError is a topic where a queue was wanted.
+type TopicError struct{ Topic string }
+
+// Error implements error.
+func (e *TopicError) Error() string {
+	return fmt.Sprintf("%s is a topic, not a queue: its items are in the queues of its subscriptions; "+
+		"subscribe to it, or name one of those queues, %s~<subscription>", e.Topic, e.Topic)
+}
+
+// FanOutError is a call of which a topic would make more copies than one call may;
+// nothing of it was kept.
+type FanOutError struct {
+	Topic string
+	// Items and Copies are what the call would come to, and Limit what it may, in Unit.
+	Items, Copies int
+	Limit         int
+	Unit          string
+}
+
+// Error implements error.
+func (e *FanOutError) Error() string {
+	return fmt.Sprintf("items: %d items are %d copies in the queues of topic %s, over the limit of %d %s; send fewer items in a call",
+		e.Items, e.Copies, e.Topic, e.Limit, e.Unit)
+}
+
 // OverloadedError is work that was refused, not queued; come back later.
 type OverloadedError struct {
 	What string

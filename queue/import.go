@@ -50,7 +50,7 @@ func (b *Broker) Import(ctx context.Context, call ImportCall) ([]Item, error) {
 	case len(fresh) == 0:
 		q.leaveOpen()
 	default:
-		_, err = b.admit(ctx, q, fresh, size)
+		_, err = b.admit(ctx, q, ProduceGroup{Items: fresh}, burden{entries: len(fresh), bytes: size})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("import to %s: %w", call.Queue, err)

@@ -42,7 +42,8 @@ func CheckReference(field, name string) error {
 		return Invalid(field, "is longer than %d characters", 2*MaxName)
 	}
 	if made {
-		return CheckName(field, suffix)
+		// A subscription's queue on a topic has a dead-letter queue: orders~billing~dead.
+		return CheckName(field, strings.TrimSuffix(suffix, DeadSuffix))
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (b *Broker) insert(ctx context.Context, s *Settings) error {
 	// Asked first, so that an ordinary refusal costs no number.
 	_, _, err := b.opts.Queues.Get(ctx, s.Namespace, s.Name)
 	if err == nil {
-		return fmt.Errorf("queue %s: %w", s.Name, ErrExists)
+		return fmt.Errorf("queue or topic %s: %w", s.Name, ErrExists)
 	}
 	if !errors.Is(err, ErrNotFound) {
 		return err

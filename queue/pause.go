@@ -63,7 +63,7 @@ func (b *Broker) putPaused(ctx context.Context, ns Namespace, name string, chang
 	}
 	defer leave()
 	for {
-		s, revision, err := b.opts.Queues.Get(ctx, ns, name)
+		s, revision, err := b.Queue(ctx, ns, name)
 		if err != nil {
 			return Settings{}, err
 		}

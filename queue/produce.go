@@ -26,13 +26,13 @@ type produceRequest struct {
 	queue *knownQueue
 }
 
-// Produce puts items on a queue and returns when they are kept: durably, if the
-// store is durable. All of the call's, or none; the answer has their order. An item
-// whose idempotency key is known for the same content is answered with the first
+// Produce puts items on a queue, or copies them into the queues of a topic's
+// subscriptions, and returns when they are kept: durably, if the store is durable. All of
+// the call's, or none; the answer has their order. An item whose idempotency key is known for the same content is answered with the first
 // one's id.
 //
 // Errors: [InvalidError] and [TooLargeError], with the item's path as the wire has
-// it; [ErrNotFound]; [ErrPaused]; [ErrMismatch], as [*MismatchError];
+// it; [FanOutError]; [ErrNotFound]; [ErrPaused]; [ErrMismatch], as [*MismatchError];
 // [ErrNotSupported]; [OverloadedError]; [ErrShuttingDown]; those of [Store]. After
 // [ErrUnknownOutcome] a repeat is safe for items with an idempotency key, and with one
 // of the call for all of them.
@@ -45,11 +45,19 @@ func (b *Broker) Produce(ctx context.Context, call ProduceCall) ([]Produced, err
 	if err := b.checkWays(ctx, call.Namespace, call.Queue, len(call.Items), content); err != nil {
 		return nil, err
 	}
+	to, err := b.known.either(ctx, call.Namespace, call.Queue)
+	if err != nil {
+		return nil, err
+	}
+	if to.settings().Topic != nil {
+		return b.fanOut(ctx, &call)
+	}
 	q, err := b.pinOpen(ctx, call.Namespace, call.Queue)
 	if err != nil {
 		return nil, err
 	}
-	produced, err := b.admit(ctx, q, newItems(&call, q), size)
+	group := ProduceGroup{Items: newItems(&call, q)}
+	produced, err := b.admit(ctx, q, group, burden{entries: len(call.Items), bytes: size})
 	if err != nil {
 		return nil, fmt.Errorf("produce to %s: %w", call.Queue, err)
 	}
@@ -71,10 +79,10 @@ func (b *Broker) pinOpen(ctx context.Context, ns Namespace, name string) (*known
 	return q, nil
 }
 
-// admit has the store keep items, all or none, and lets go of their queue.
-func (b *Broker) admit(ctx context.Context, q *knownQueue, items []NewItem, size int) ([]Produced, error) {
-	req := produceRequest{queue: q, group: ProduceGroup{Items: items}} // the batcher lets go of it
-	result, err := b.produces.do(ctx, burden{queue: q.number, entries: len(items), bytes: size}, req)
+// admit has the store keep a group, all or none, and lets go of its queue or topic.
+func (b *Broker) admit(ctx context.Context, q *knownQueue, group ProduceGroup, of burden) ([]Produced, error) {
+	of.queue = q.number
+	result, err := b.produces.do(ctx, of, produceRequest{queue: q, group: group}) // the batcher lets go of it
 	if err == nil {
 		err = result.Err
 	}
@@ -176,6 +184,8 @@ func checkHeaders(headers map[string]string) error {
 	return nil
 }
 
+// newItems makes the items of a call on a queue or a topic, which is the scope of their
+// keys.
 func newItems(call *ProduceCall, q *knownQueue) []NewItem {
 	s := q.settings()
 	items := make([]NewItem, len(call.Items))
@@ -221,13 +231,17 @@ func (b *Broker) storeProduce(ctx context.Context, batch []produceRequest) ([]Pr
 	var wakes wakes
 	for i, r := range batch {
 		for j, p := range answer.Groups[i].Items {
-			b.ordered.saw(r.queue.number, &r.group.Items[j].Content)
-			switch {
-			case p.Duplicate, p.DueAt.Equal(Forever):
-			case p.DueAt.After(answer.Now):
-				b.onDue(r.queue.number, p.DueAt)
-			default:
-				wakes.add(r.queue.number)
+			it := &r.group.Items[j]
+			for k := 0; k < it.Places() && !p.Duplicate; k++ {
+				to := it.Place(k).Queue
+				b.ordered.saw(to, &it.Content)
+				switch {
+				case p.DueAt.Equal(Forever):
+				case p.DueAt.After(answer.Now):
+					b.onDue(to, p.DueAt)
+				default:
+					wakes.add(to)
+				}
 			}
 		}
 	}

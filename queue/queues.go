@@ -20,7 +20,7 @@ func (b *Broker) CreateQueue(ctx context.Context, s Settings) (Settings, error) 
 	if err := CheckName("queue_name", s.Name); err != nil {
 		return Settings{}, err
 	}
-	s.Number, s.DeadLetter, s.Paused = 0, false, 0
+	s.Number, s.DeadLetter, s.Paused, s.Topic, s.SubscribesTo = 0, false, 0, nil, ""
 	s.setDefaults()
 	if err := s.check(); err != nil {
 		return Settings{}, err
@@ -88,7 +88,7 @@ func (b *Broker) UpdateQueue(ctx context.Context, u SettingsUpdate) (Settings, e
 	}
 	defer leave()
 	for {
-		old, revision, err := b.opts.Queues.Get(ctx, u.Namespace, u.Name)
+		old, revision, err := b.Queue(ctx, u.Namespace, u.Name)
 		if err != nil {
 			return Settings{}, err
 		}
@@ -181,14 +181,24 @@ func (b *Broker) replace(ctx context.Context, s Settings, revision uint64) error
 	return nil
 }
 
-// Queue returns a queue's settings as the store has them, and their revision.
+// Queue returns a queue's settings as the store has them, and their revision. A topic is
+// a [TopicError].
 func (b *Broker) Queue(ctx context.Context, ns Namespace, name string) (Settings, uint64, error) {
-	return b.opts.Queues.Get(ctx, ns, name)
+	s, revision, err := b.opts.Queues.Get(ctx, ns, name)
+	if err == nil && s.Topic != nil {
+		return Settings{}, 0, &TopicError{Topic: name}
+	}
+	return s, revision, err
 }
 
 // Queues lists queues by name, with their revisions, beginning with pivot, or after
-// the place where it would be; an empty one begins with the first.
+// the place where it would be; an empty one begins with the first. Topics are left out.
 func (b *Broker) Queues(ctx context.Context, ns Namespace, pivot string, limit int) ([]Versioned[Settings], error) {
+	return b.list(ctx, ns, pivot, limit, func(s *Settings) bool { return s.Topic == nil })
+}
+
+// list returns those that are wanted, of queues and topics.
+func (b *Broker) list(ctx context.Context, ns Namespace, pivot string, limit int, wanted func(*Settings) bool) ([]Versioned[Settings], error) {
 	if limit < 1 {
 		return nil, Invalid("limit", "is %d; want 1 or more", limit)
 	}
@@ -196,21 +206,32 @@ func (b *Broker) Queues(ctx context.Context, ns Namespace, pivot string, limit i
 	if pivot != "" {
 		s, revision, err := b.opts.Queues.Get(ctx, ns, pivot)
 		switch {
-		case err == nil:
+		case err == nil && wanted(&s):
 			found = append(found, Versioned[Settings]{Namespace: ns, Name: pivot, Revision: revision, Value: s})
-		case !errors.Is(err, ErrNotFound):
+		case err != nil && !errors.Is(err, ErrNotFound):
 			return nil, err
 		}
 	}
-	if len(found) == limit {
-		return found, nil
+	for after := pivot; len(found) < limit; {
+		want := max(limit-len(found), listPage)
+		page, err := b.opts.Queues.List(ctx, ns, after, want)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			if after = page[i].Name; wanted(&page[i].Value) && len(found) < limit {
+				found = append(found, page[i])
+			}
+		}
+		if len(page) < want {
+			break
+		}
 	}
-	rest, err := b.opts.Queues.List(ctx, ns, pivot, limit-len(found))
-	if err != nil {
-		return nil, err
-	}
-	return append(found, rest...), nil
+	return found, nil
 }
+
+// listPage is how many documents are read at a time at least, where some are not wanted.
+const listPage = 100
 
 // enterAdmin waits until nobody else makes, changes or deletes a queue.
 func (b *Broker) enterAdmin(ctx context.Context) (leave func(), err error) {
@@ -241,11 +262,10 @@ func (s *Settings) check() error {
 	if err := checkLeaseTTL("lease_timeout", s.LeaseTTL); err != nil {
 		return err
 	}
+	if err := checkReference(s.Reference); err != nil {
+		return err
+	}
 	switch {
-	case len(s.Reference) > MaxQueueReference:
-		return Invalid("reference", "is longer than %d bytes", MaxQueueReference)
-	case !isStorable(s.Reference):
-		return Invalid("reference", "is not UTF-8 without NUL")
 	case s.ExpireTTL < 0 || s.ExpireTTL > maxAhead:
 		return Invalid("expire_timeout", "is %s; want 0 for never, or up to 10 years", s.ExpireTTL)
 	case s.ExpireTTL > 0 && s.LeaseTTL > s.ExpireTTL:
@@ -258,6 +278,17 @@ func (s *Settings) check() error {
 		return Invalid("requested_partitions", "is %d; want 1", s.Partitions)
 	case s.Partitions > 1:
 		return &UnsupportedError{What: "requested_partitions above 1", Field: "requested_partitions"}
+	default:
+		return nil
+	}
+}
+
+func checkReference(reference string) error {
+	switch {
+	case len(reference) > MaxQueueReference:
+		return Invalid("reference", "is longer than %d bytes", MaxQueueReference)
+	case !isStorable(reference):
+		return Invalid("reference", "is not UTF-8 without NUL")
 	default:
 		return nil
 	}

@@ -31,8 +31,14 @@ type Settings struct {
 	// KeepEnded is how long items that have ended are known, with their results; 0 is
 	// not at all, and the journal's own age the most.
 	KeepEnded time.Duration
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	// Topic makes it a topic, which has the names and numbers of queues, and no items; nil
+	// is a queue. Of the other settings a topic has the reference alone.
+	Topic *Topic `json:",omitempty"`
+	// SubscribesTo is the topic whose items are copied into the queue, empty if there is
+	// none. Such a queue comes and goes with its subscription.
+	SubscribesTo string `json:",omitempty"`
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
 }
 
 // Paused is a set of the sides of a queue.

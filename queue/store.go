@@ -56,11 +56,12 @@ const (
 // HotStore is what produce, lease and settle need: native in each backend, with
 // a cost that depends on what is returned, never on what is queued, held or dead.
 type HotStore interface {
-	// Produce inserts each group whole or not at all. A group with a dedupe key
-	// that is known for another body fails alone; one that is known for the same
-	// body answers the first item and inserts nothing for it. Two equal keys in one
-	// call count the same way, in order. An item that lives in its queue already is
-	// a duplicate of itself, so that a call with an unknown outcome can be repeated.
+	// Produce inserts each group whole or not at all. A group whose guard does not
+	// hold fails alone, and so does one with a dedupe key that is known for another
+	// body; one that is known for the same body answers the first item and inserts
+	// nothing for it, in none of its places. Two equal keys in one call count the same
+	// way, in order. An item that lives in its queue already is a duplicate of itself,
+	// so that a call with an unknown outcome can be repeated.
 	Produce(ctx context.Context, groups []ProduceGroup) (ProduceAnswer, error)
 
 	// Lease deals available items, in order, to each queue's takers: round robin,
@@ -113,79 +114,6 @@ type ColdStore interface {
 	// that holds nothing is left out.
 	Stats(ctx context.Context, queues []Number) ([]Stats, error)
 }
-
-// ProduceGroup is one caller's call.
-type ProduceGroup struct {
-	Items []NewItem
-}
-
-// NewItem is an item before its first write.
-type NewItem struct {
-	Content
-	ID        ID
-	Queue     Number
-	Partition int32
-	// DueAt is absolute and wins; else the item is due Delay after now. A due time
-	// that is past, or less than [Soon] ahead, means now.
-	DueAt time.Time
-	Delay time.Duration
-	// ExpiresAt is absolute, after the beginning of 1970, and wins; else the item
-	// expires ExpireTTL after the first due time, and with 0 never.
-	ExpiresAt time.Time
-	ExpireTTL time.Duration
-	// MaxAttempts is the item's own limit, or 0.
-	MaxAttempts int32
-	// Attempts is the budget that the item used up where it was before.
-	Attempts int32
-	// Dedupe is nil for an item without an idempotency key.
-	Dedupe *Dedupe
-}
-
-// Soon is how far ahead a due time must be to be waited for.
-const Soon = 100 * time.Millisecond
-
-// Dedupe makes the repeat of a produce harmless.
-type Dedupe struct {
-	// Scope is the queue (or topic) within which Key is unique.
-	Scope Number
-	// Call tells the keys of whole calls from those of items.
-	Call bool
-	// Key is at most 300 bytes.
-	Key  string
-	Hash [32]byte
-	TTL  time.Duration
-}
-
-// ProduceAnswer answers each group at its index.
-type ProduceAnswer struct {
-	Now    time.Time
-	Groups []ProduceResult
-}
-
-// ProduceResult is about one group. Err is nil, or wraps [ErrMismatch] and names
-// the item; then Items is empty and nothing of the group was inserted.
-type ProduceResult struct {
-	Items []Produced
-	Err   error
-}
-
-// Produced is about one item: for a duplicate, the first item's id.
-type Produced struct {
-	ID        ID
-	Duplicate bool
-	// DueAt is when it is available; zero for a duplicate, and [Forever] for one that stands
-	// behind another of its ordering key.
-	DueAt time.Time
-}
-
-// MismatchError says which item of a group met [ErrMismatch].
-type MismatchError struct{ Index int }
-
-// Error implements error.
-func (e *MismatchError) Error() string { return ErrMismatch.Error() }
-
-// Unwrap makes errors.Is find [ErrMismatch].
-func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
 // LeaseCall leases from one partition. A call names a partition at most once.
 //

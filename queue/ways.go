@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // checkWays judges where the items of a call bring something themselves: to a target of
@@ -31,16 +32,19 @@ type ways struct {
 	// there says that the queue exists; asked that its subscription was asked, and targets
 	// what that allows.
 	there, asked, targets bool
+	// topic says that it is none, but a topic.
+	topic bool
 	// told is the on_done that was looked for last; most calls have one.
 	told string
 }
 
 func (w *ways) check(ctx context.Context, c *Content) error {
 	if !w.there {
-		if _, err := w.b.known.named(ctx, w.ns, w.queue); err != nil {
+		q, err := w.b.known.either(ctx, w.ns, w.queue)
+		if err != nil {
 			return err
 		}
-		w.there = true
+		w.there, w.topic = true, q.settings().Topic != nil
 	}
 	if c.Target != nil {
 		if err := w.checkTarget(ctx, c.Target); err != nil {
@@ -52,6 +56,9 @@ func (w *ways) check(ctx context.Context, c *Content) error {
 
 func (w *ways) checkTarget(ctx context.Context, t *Target) error {
 	const field = "target"
+	if w.topic {
+		return Invalid(field, "goes only to a queue, and %s is a topic, whose subscriptions have endpoints of their own", w.queue)
+	}
 	if !w.asked && w.b.opts.AllowsTarget != nil && w.b.opts.CheckTarget != nil {
 		var err error
 		if w.targets, err = w.b.opts.AllowsTarget(ctx, w.ns, w.queue); err != nil {
@@ -87,7 +94,12 @@ func (w *ways) checkOnDone(ctx context.Context, name string) error {
 	if name == w.queue {
 		return Invalid(field, "is the queue itself")
 	}
-	if _, err := w.b.known.named(ctx, w.ns, name); errors.Is(err, ErrNotFound) {
+	if strings.HasPrefix(name, w.queue+"~") && w.topic {
+		return Invalid(field, "is %s, which the topic's items are copied to; name another queue", name)
+	}
+	if _, err := w.b.known.named(ctx, w.ns, name); errors.As(err, new(*TopicError)) {
+		return Invalid(field, "is %s, a topic; name a queue", name)
+	} else if errors.Is(err, ErrNotFound) {
 		return Invalid(field, "is %s, which does not exist; create it first", name)
 	} else if err != nil {
 		return err

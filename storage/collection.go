@@ -36,6 +36,9 @@ func NewCollection[T any](documents Documents, kind string) *Collection[T] {
 	return &Collection[T]{documents: documents, kind: kind}
 }
 
+// Kind is that of the documents.
+func (c *Collection[T]) Kind() string { return c.kind }
+
 // Get returns a value and its revision.
 func (c *Collection[T]) Get(ctx context.Context, ns queue.Namespace, name string) (value T, revision uint64, err error) {
 	doc, err := c.documents.Get(ctx, c.key(ns, name))

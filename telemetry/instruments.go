@@ -144,7 +144,7 @@ func (t *Telemetry) observeQueues(ctx context.Context, r reading) {
 func (t *Telemetry) queueTables() map[*definition]*counts[byQueue] {
 	m := t.items
 	tables := map[*definition]*counts[byQueue]{
-		itemsProduced: m.produced, itemsDuplicate: m.duplicate, itemsLeased: m.leased, itemsSettled: m.settled,
+		itemsProduced: m.produced, itemsDuplicate: m.duplicate, itemsUnmatched: m.unmatched, itemsLeased: m.leased, itemsSettled: m.settled,
 		itemsBuried: m.buried, itemsCancelled: m.cancelled, itemsRedriven: m.redriven, itemsCorrupt: m.corrupt,
 		leasesExtended: m.extended, leasesLapsed: m.lapsed, receiptsRefused: m.refused,
 	}

@@ -77,6 +77,8 @@ var (
 		"Items that were put into a queue, whoever produced them.", "queue")
 	itemsDuplicate = define("posthaste.items.duplicate", counter, "{item}",
 		"Items that were left out because of their idempotency key, or because they are there already.", "queue")
+	itemsUnmatched = define("posthaste.items.unmatched", counter, "{item}",
+		"Items that were produced to a topic of which no subscription wanted them. The label has the topic's name.", "queue")
 	itemsLeased = define("posthaste.items.leased", counter, "{item}",
 		"Items that were leased, by consumers and for pushes.", "queue")
 	itemsSettled = define("posthaste.items.settled", counter, "{item}",

@@ -22,7 +22,7 @@ var _ storage.Backend = (*Store)(nil)
 
 // storeMetrics is what a [Store] counts.
 type storeMetrics struct {
-	produced, duplicate, leased, settled, buried, cancelled, redriven, corrupt, extended, lapsed, refused *counts[byQueue]
+	produced, duplicate, unmatched, leased, settled, buried, cancelled, redriven, corrupt, extended, lapsed, refused *counts[byQueue]
 
 	duration        *histograms[byVerb]
 	entries, groups *histograms[byVerb]
@@ -41,7 +41,7 @@ func newStoreMetrics() *storeMetrics {
 		groups:   newHistograms(storeGroups, rest, verb),
 	}
 	for _, c := range []**counts[byQueue]{
-		&m.produced, &m.duplicate, &m.leased, &m.settled, &m.buried, &m.cancelled, &m.redriven, &m.corrupt, &m.extended, &m.lapsed, &m.refused,
+		&m.produced, &m.duplicate, &m.unmatched, &m.leased, &m.settled, &m.buried, &m.cancelled, &m.redriven, &m.corrupt, &m.extended, &m.lapsed, &m.refused,
 	} {
 		*c = newCounts(restOfQueues)
 	}
@@ -83,7 +83,9 @@ func (s *Store) Produce(ctx context.Context, groups []queue.ProduceGroup) (queue
 	s.m.called("produce", started, err)
 	entries := 0
 	for i := range groups {
-		entries += len(groups[i].Items)
+		for j := range groups[i].Items {
+			entries += groups[i].Items[j].Places()
+		}
 		if err == nil && answer.Groups[i].Err == nil {
 			s.m.countProduced(groups[i].Items, answer.Groups[i].Items)
 		}
@@ -92,12 +94,18 @@ func (s *Store) Produce(ctx context.Context, groups []queue.ProduceGroup) (queue
 	return answer, err
 }
 
-// countProduced adds up runs of the same queue: a call is most often about one.
+// countProduced adds up runs of the same queue: a call is most often about one. Copies
+// count in each of their queues; what has none, and duplicates, count at the topic.
 func (m *storeMetrics) countProduced(items []queue.NewItem, produced []queue.Produced) {
 	for len(items) > 0 {
+		if items[0].Topic != 0 {
+			m.countCopies(&items[0], produced[0].Duplicate)
+			items, produced = items[1:], produced[1:]
+			continue
+		}
 		key := byQueue{queue: items[0].Queue}
 		n, duplicates := 0, 0
-		for n < len(items) && items[n].Queue == key.queue {
+		for n < len(items) && items[n].Topic == 0 && items[n].Queue == key.queue {
 			if produced[n].Duplicate {
 				duplicates++
 			}
@@ -106,6 +114,19 @@ func (m *storeMetrics) countProduced(items []queue.NewItem, produced []queue.Pro
 		m.produced.add(key, int64(n-duplicates))
 		m.duplicate.add(key, int64(duplicates))
 		items, produced = items[n:], produced[n:]
+	}
+}
+
+func (m *storeMetrics) countCopies(it *queue.NewItem, duplicate bool) {
+	topic := byQueue{queue: it.Topic}
+	switch {
+	case duplicate:
+		m.duplicate.add(topic, 1)
+	case len(it.Copies) == 0:
+		m.unmatched.add(topic, 1)
+	}
+	for i := 0; i < len(it.Copies) && !duplicate; i++ {
+		m.produced.add(byQueue{queue: it.Copies[i].Queue}, 1)
 	}
 }
 

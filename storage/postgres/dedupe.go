@@ -32,25 +32,39 @@ type plan struct {
 	stored, known map[dedupeKey]knownKey
 	results       []queue.ProduceResult
 
-	// fresh are the items to insert, keys those of them that have one, and places
-	// where each stands in the call. Rows count from 1.
+	// fresh are the copies to insert, keys those of their items that have one, and places
+	// where the item of each stands in the call. Rows count from 1.
 	fresh  insertion
 	keys   keys
 	places []struct{ group, item int }
 	named  map[queue.Key]bool
+	// inserted are the items that are, with the rows of each.
+	inserted []plannedItem
 	// keyed says that any item of the call has a key.
 	keyed bool
+	// broken are the groups whose guards are known not to hold, with the reasons, and
+	// guards those of the others.
+	broken map[int]error
+	guards guards
 }
 
-func newPlan(groups []queue.ProduceGroup, stored map[dedupeKey]knownKey) *plan {
+// plannedItem is an item that is to be inserted, and how many rows it has.
+type plannedItem struct{ group, item, rows int }
+
+func newPlan(groups []queue.ProduceGroup, stored map[dedupeKey]knownKey, broken map[int]error) *plan {
 	p := &plan{
-		groups: groups, stored: stored, known: maps.Clone(stored),
+		groups: groups, stored: stored, known: maps.Clone(stored), broken: broken,
 		results: make([]queue.ProduceResult, len(groups)), named: map[queue.Key]bool{},
 	}
 	if p.known == nil {
 		p.known = map[dedupeKey]knownKey{}
 	}
 	for g := range groups {
+		if err := broken[g]; err != nil {
+			p.results[g].Err = err
+			continue
+		}
+		p.guards.add(g, groups[g].Guard)
 		if i := p.mismatch(&groups[g]); i >= 0 {
 			p.results[g].Err = &queue.MismatchError{Index: i}
 			continue
@@ -93,18 +107,43 @@ func (p *plan) add(group, item int) queue.Produced {
 			return queue.Produced{ID: known.id, Duplicate: true}
 		}
 	}
-	key := queue.Key{ID: it.ID, Queue: it.Queue, Home: it.Queue}
-	if p.named[key] {
+	rows := 0
+	for i := range it.Places() {
+		place := it.Place(i)
+		key := queue.Key{ID: it.ID, Queue: place.Queue, Home: place.Queue}
+		if p.named[key] {
+			continue
+		}
+		p.named[key] = true
+		p.fresh.addCopy(it, place, group)
+		p.places = append(p.places, struct{ group, item int }{group, item})
+		rows++
+		if i == 0 {
+			p.take(it, len(p.places), group)
+		}
+	}
+	if it.Places() == 0 {
+		p.take(it, 0, group)
+	} else if rows == 0 {
 		return queue.Produced{ID: it.ID, Duplicate: true}
 	}
-	p.named[key] = true
-	p.fresh.add(it, group)
-	p.places = append(p.places, struct{ group, item int }{group, item})
-	if it.Dedupe != nil {
-		p.keys.add(it, len(p.places), group)
-		p.known[dedupeKeyOf(it.Dedupe)] = knownKey{hash: it.Dedupe.Hash, id: it.ID}
-	}
+	p.inserted = append(p.inserted, plannedItem{group, item, rows})
 	return queue.Produced{ID: it.ID}
+}
+
+// take plans to keep an item's key, if it has one. row is that of its first copy, 0 if it
+// has none.
+func (p *plan) take(it *queue.NewItem, row, group int) {
+	if it.Dedupe == nil {
+		return
+	}
+	p.keys.add(it, row, group)
+	p.known[dedupeKeyOf(it.Dedupe)] = knownKey{hash: it.Dedupe.Hash, id: it.ID}
+}
+
+// isEmpty says that there is nothing to send: nothing to keep, and no guard to look at.
+func (p *plan) isEmpty() bool {
+	return len(p.places) == 0 && len(p.keys.rows) == 0 && len(p.guards.rows) == 0
 }
 
 // ask returns the keys of the call that are not among the stored ones, and the
@@ -136,27 +175,27 @@ func (p *plan) ask() (asked []dedupeKey, args []any) {
 	return asked, []any{rows, scopes, calls, names}
 }
 
-// item is the one of a row.
-func (p *plan) item(row int) *queue.NewItem {
-	place := p.places[row-1]
-	return &p.groups[place.group].Items[place.item]
-}
-
-// answer tells what became of the plan: the items of the rows that are missing lived
+// answer tells what became of the plan: the copies of the rows that are missing lived
 // already, all others were inserted at now, some behind another of their ordering key.
 func (p *plan) answer(now time.Time, missing, behind []int) queue.ProduceAnswer {
-	for row := range len(p.places) {
-		place := p.places[row]
-		it := p.item(row + 1)
-		p.results[place.group].Items[place.item] = queue.Produced{ID: it.ID, DueAt: dueAt(it, now)}
-	}
+	lived, waiting := map[struct{ group, item int }]int{}, map[struct{ group, item int }]int{}
 	for _, row := range behind {
-		place := p.places[row-1]
-		p.results[place.group].Items[place.item].DueAt = queue.Forever
+		waiting[p.places[row-1]]++
 	}
 	for _, row := range missing {
-		place := p.places[row-1]
-		p.results[place.group].Items[place.item] = queue.Produced{ID: p.item(row).ID, Duplicate: true}
+		lived[p.places[row-1]]++
+	}
+	for _, in := range p.inserted {
+		it := &p.groups[in.group].Items[in.item]
+		made := queue.Produced{ID: it.ID, DueAt: dueAt(it, now)}
+		switch at := (struct{ group, item int }{in.group, in.item}); {
+		case in.rows == 0:
+		case lived[at] == in.rows:
+			made = queue.Produced{ID: it.ID, Duplicate: true}
+		case lived[at]+waiting[at] == in.rows:
+			made.DueAt = queue.Forever
+		}
+		p.results[in.group].Items[in.item] = made
 	}
 	return queue.ProduceAnswer{Now: now, Groups: p.results}
 }
@@ -173,9 +212,9 @@ func dueAt(it *queue.NewItem, now time.Time) time.Time {
 	return due
 }
 
-// merge returns the keys of both maps.
-func merge(a, b map[dedupeKey]knownKey) map[dedupeKey]knownKey {
-	all := make(map[dedupeKey]knownKey, len(a)+len(b))
+// merge returns what both maps have.
+func merge[K comparable, V any](a, b map[K]V) map[K]V {
+	all := make(map[K]V, len(a)+len(b))
 	maps.Copy(all, a)
 	maps.Copy(all, b)
 	return all

@@ -29,17 +29,20 @@ type insertion struct {
 	bound bool
 }
 
-// add appends an item. Rows are told apart by their place, from 1, and carry group,
-// for the statement's own use.
-func (in *insertion) add(it *queue.NewItem, group int) {
+// add appends an item that goes to one queue. Rows are told apart by their place, from 1,
+// and carry group, for the statement's own use.
+func (in *insertion) add(it *queue.NewItem, group int) { in.addCopy(it, it.Place(0), group) }
+
+// addCopy appends an item in one of its places.
+func (in *insertion) addCopy(it *queue.NewItem, place queue.Copy, group int) {
 	in.ids = append(in.ids, it.ID)
-	in.queues = append(in.queues, int64(it.Queue))
-	in.homes = append(in.homes, int64(it.Queue))
-	in.partitions = append(in.partitions, it.Partition)
+	in.queues = append(in.queues, int64(place.Queue))
+	in.homes = append(in.homes, int64(place.Queue))
+	in.partitions = append(in.partitions, place.Partition)
 	in.due = append(in.due, optional(it.DueAt.UTC()))
 	in.delays = append(in.delays, it.Delay.Microseconds())
 	in.ends = append(in.ends, optional(it.ExpiresAt.UTC()))
-	in.expiries = append(in.expiries, it.ExpireTTL.Microseconds())
+	in.expiries = append(in.expiries, place.ExpireTTL.Microseconds())
 	in.attempts = append(in.attempts, it.Attempts)
 	in.maxAttempts = append(in.maxAttempts, it.MaxAttempts)
 	in.sizes = append(in.sizes, int32(it.Size()))

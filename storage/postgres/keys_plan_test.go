@@ -62,10 +62,10 @@ func TestP10_OrderingKeysCostWhatIsTouched(t *testing.T) {
 
 	at, fixed := w.store.clock.params()
 	marker := uuid.New()
-	p := newPlan([]queue.ProduceGroup{group(keyed(q, "hot"), keyed(q, "hot"), keyed(q, "new"), keyed(q, "new"), fresh(q, "", ""))}, nil)
+	p := newPlan([]queue.ProduceGroup{group(keyed(q, "hot"), keyed(q, "hot"), keyed(q, "new"), keyed(q, "new"), fresh(q, "", ""))}, nil, nil)
 	names := []any{p.fresh.queues, p.fresh.orderings}
 	produce := slices.Concat([]any{at, fixed, marker}, p.fresh.args())
-	p = newPlan([]queue.ProduceGroup{group(fresh(q, "key", ""), keyed(q, "hot"))}, nil)
+	p = newPlan([]queue.ProduceGroup{group(fresh(q, "key", ""), keyed(q, "hot"))}, nil, nil)
 	_, asked := p.ask()
 	produceKeyed := slices.Concat([]any{at, fixed, marker}, asked, p.keys.args(), p.fresh.args())
 
@@ -135,7 +135,7 @@ func TestP05_AKeyPassesByWhatAnOldSnapshotKeeps(t *testing.T) {
 	head := w.lease(call(q, taker(1)))[0].Takers[0][0]
 
 	at, fixed := w.store.clock.params()
-	p := newPlan([]queue.ProduceGroup{group(keyed(q, "hot"))}, nil)
+	p := newPlan([]queue.ProduceGroup{group(keyed(q, "hot"))}, nil, nil)
 	w.wantFlat("produce", 100, produceTexts[1], slices.Concat([]any{at, fixed, uuid.New()}, p.fresh.args())...)
 	var all settlements
 	all.add(new(settlementOf(head, queue.Complete, 0)), 0, 0, false)

@@ -16,9 +16,11 @@ import (
 )
 
 // Parameters of the statements that produce: $1 and $2 are the clock's, $3 the marker.
-// With idempotency keys those that are asked for come next, then those to take.
+// With idempotency keys or guards come next the guards, the keys that are asked for, and
+// those to take.
 var (
-	askedFirst      = 4
+	guardsFirst     = 4
+	askedFirst      = guardsFirst + len(guardColumns)
 	takenFirst      = askedFirst + len(askedColumns)
 	itemsFirst      = 4
 	keyedItemsFirst = takenFirst + len(keyColumns)
@@ -53,13 +55,13 @@ returning answer`
 
 var produceKeyedTexts = [2]string{produceKeyedSQL(false), produceKeyedSQL(true)}
 
-// produceKeyedSQL is for items with idempotency keys. If any of the keys is known it
-// writes nothing and returns those. If another transaction was quicker to take one,
+// produceKeyedSQL is for items with idempotency keys, and for guards. If any of the keys is
+// known, or any guard does not hold, it writes nothing and returns those. If another transaction was quicker to take one,
 // which this statement cannot look at any more, it divides by zero, so that nothing of
 // it stays.
 func produceKeyedSQL(bound bool) string {
-	insert, behind, check := insertParts(keyedItemsFirst, `not exists (select from known)`, bound)
-	return `with ` + clockSQL + `, known as materialized (
+	insert, behind, check := insertParts(keyedItemsFirst, goesOnSQL, bound)
+	return `with ` + clockSQL + `, ` + brokenSQL(guardsFirst) + `, known as materialized (
 	select k.row, d.hash, d.item
 	from ` + unnestSQL(askedFirst, "k", askedColumns) + `
 	cross join lateral (
@@ -68,11 +70,13 @@ func produceKeyedSQL(bound bool) string {
 		where d.scope = k.scope and d.call = k.call and d.key = k.key and d.until > (select now from clock)
 		limit 1
 	) d
-), ` + keySQL(takenFirst, `not exists (select from known)`) + `, ` + insert + `, mark as (
+), stopped as materialized (
+	select exists (select from broken) or exists (select from known) as it
+), ` + keySQL(takenFirst, goesOnSQL) + `, ` + insert + `, mark as (
 	insert into {s}.batches (id, at, answer)
 	select $3::uuid, now, jsonb_build_object('now', ` + micros("now") + `, 'missing', ` + missingSQL(keyedItemsFirst) + behind + `)
 	from clock
-	where not exists (select from known)
+	where ` + goesOnSQL + `
 		and 1 / ((select count(*) from taken) = (select count(*) from offered))::integer = 1
 		and ` + check + `
 	returning answer
@@ -80,8 +84,13 @@ func produceKeyedSQL(bound bool) string {
 select (select answer from mark), (select now from clock),
 	array(select row from known order by row),
 	array(select hash from known order by row),
-	array(select item from known order by row)`
+	array(select item from known order by row),
+	array(select row from broken order by row),
+	array(select found from broken order by row)`
 }
+
+// goesOnSQL says that no key is known and every guard holds.
+const goesOnSQL = `not (select it from stopped)`
 
 // divisionByZero is the state of a statement that has undone itself, since it came too
 // late or was not prepared for what it found.
@@ -111,8 +120,8 @@ func (s *Store) production(groups []queue.ProduceGroup) unit[queue.ProduceAnswer
 	var p *plan
 	return unit[queue.ProduceAnswer]{
 		run: func(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID) (queue.ProduceAnswer, error) {
-			p = newPlan(groups, nil)
-			if !p.keyed {
+			p = newPlan(groups, nil, nil)
+			if !p.keyed && len(p.guards.rows) == 0 {
 				at, fixed := s.clock.params()
 				var stored []byte
 				err := s.insert(ctx, conn, &p.fresh, produceTexts[index(p.fresh.bound)], append([]any{at, fixed, marker}, p.fresh.args()...), &stored)
@@ -122,17 +131,18 @@ func (s *Store) production(groups []queue.ProduceGroup) unit[queue.ProduceAnswer
 				return s.produced(p, stored)
 			}
 			for {
-				stored, found, now, err := s.sendKeyed(ctx, conn, marker, p)
+				found, err := s.sendKeyed(ctx, conn, marker, p)
 				switch {
 				case isUndone(err):
 					continue // by now the key can be seen
 				case err != nil:
 					return queue.ProduceAnswer{}, err
-				case len(found) == 0:
-					return s.produced(p, stored)
+				case len(found.keys) == 0 && len(found.broken) == 0:
+					return s.produced(p, found.stored)
 				}
-				if p = newPlan(groups, merge(p.stored, found)); len(p.places) == 0 {
-					return p.answer(s.clock.saw(now), nil, nil), nil
+				p = newPlan(groups, merge(p.stored, found.keys), merge(p.broken, found.broken))
+				if p.isEmpty() {
+					return p.answer(s.clock.saw(found.now), nil, nil), nil
 				}
 			}
 		},
@@ -142,28 +152,35 @@ func (s *Store) production(groups []queue.ProduceGroup) unit[queue.ProduceAnswer
 	}
 }
 
-// sendKeyed sends a plan. It returns the marker's answer, or the keys that were found
-// to be known, which nobody expected.
-func (s *Store) sendKeyed(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, p *plan) (
-	stored []byte, found map[dedupeKey]knownKey, now time.Time, err error,
-) {
+// findings are what came of a plan that was sent: the marker's answer; or else keys that
+// are known, and groups whose guards do not hold, of which nobody knew.
+type findings struct {
+	stored []byte
+	now    time.Time
+	keys   map[dedupeKey]knownKey
+	broken map[int]error
+}
+
+func (s *Store) sendKeyed(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, p *plan) (f findings, err error) {
 	at, fixed := s.clock.params()
 	asked, args := p.ask()
-	args = slices.Concat([]any{at, fixed, marker}, args, p.keys.args(), p.fresh.args())
-	var rows []int64
+	args = slices.Concat([]any{at, fixed, marker}, p.guards.args(), args, p.keys.args(), p.fresh.args())
+	var rows, brokenRows, revisions []int64
 	var hashes [][]byte
 	var items [][16]byte
-	err = s.insert(ctx, conn, &p.fresh, produceKeyedTexts[index(p.fresh.bound)], args, &stored, &now, &rows, &hashes, &items)
+	err = s.insert(ctx, conn, &p.fresh, produceKeyedTexts[index(p.fresh.bound)], args,
+		&f.stored, &f.now, &rows, &hashes, &items, &brokenRows, &revisions)
 	if err != nil {
-		return nil, nil, now, err
+		return f, err
 	}
-	found = make(map[dedupeKey]knownKey, len(rows))
+	f.keys = make(map[dedupeKey]knownKey, len(rows))
 	for i, row := range rows {
 		known := knownKey{id: items[i]}
 		copy(known.hash[:], hashes[i])
-		found[asked[row]] = known
+		f.keys[asked[row]] = known
 	}
-	return stored, found, now, nil
+	f.broken, err = p.guards.broke(brokenRows, revisions)
+	return f, err
 }
 
 // produced makes the answer of what the marker holds, the first time as well as in a
@@ -189,16 +206,22 @@ func (s *Store) announce(groups []queue.ProduceGroup, answer queue.ProduceAnswer
 	var last place
 	for g, result := range answer.Groups {
 		for i, p := range result.Items {
-			it := &groups[g].Items[i]
-			at := place{it.Queue, it.Partition}
-			due := !p.DueAt.After(answer.Now)
-			if p.Duplicate || due && at == last {
+			if p.Duplicate || p.DueAt.Equal(queue.Forever) {
 				continue
 			}
-			if due {
-				last = at
+			it := &groups[g].Items[i]
+			due := !p.DueAt.After(answer.Now)
+			for c := range it.Places() {
+				to := it.Place(c)
+				at := place{to.Queue, to.Partition}
+				if due && at == last {
+					continue
+				}
+				if due {
+					last = at
+				}
+				s.placed(to.Queue, to.Partition, p.DueAt, answer.Now)
 			}
-			s.placed(it.Queue, it.Partition, p.DueAt, answer.Now)
 		}
 	}
 }

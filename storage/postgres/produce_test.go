@@ -264,12 +264,12 @@ func TestP10_ProduceProbesPrimaryKeysAlone(t *testing.T) {
 	for i := range many {
 		call.Items = append(call.Items, fresh(q, strconv.Itoa(i), "body"))
 	}
-	p := newPlan([]queue.ProduceGroup{call}, nil)
+	p := newPlan([]queue.ProduceGroup{call}, nil, nil)
 	at, fixed := w.store.clock.params()
 	head := []any{at, fixed, uuid.New()}
 	_, asked := p.ask()
 	plain := slices.Concat(head, p.fresh.args())
-	keyed := slices.Concat(head, asked, p.keys.args(), p.fresh.args())
+	keyed := slices.Concat(head, p.guards.args(), asked, p.keys.args(), p.fresh.args())
 	for _, generic := range []bool{false, true} {
 		w.wantPlan("produce, generic: "+strconv.FormatBool(generic), w.plan(generic, produceSQL(false), plain...), many)
 		w.wantPlan("produce by key, generic: "+strconv.FormatBool(generic), w.plan(generic, produceKeyedSQL(false), keyed...), many)

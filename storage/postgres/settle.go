@@ -298,7 +298,7 @@ type keys struct {
 	queues, ttls  []int64
 }
 
-// add appends an item's key, if it has one.
+// add appends an item's key, if it has one. row is that of the first of its copies.
 func (k *keys) add(it *queue.NewItem, row, entry int) {
 	d := it.Dedupe
 	if d == nil {
@@ -311,7 +311,11 @@ func (k *keys) add(it *queue.NewItem, row, entry int) {
 	k.names = append(k.names, []byte(d.Key))
 	k.hashes = append(k.hashes, d.Hash[:])
 	k.items = append(k.items, it.ID)
-	k.queues = append(k.queues, int64(it.Queue))
+	var first queue.Number // none has the number 0
+	if it.Places() > 0 {
+		first = it.Place(0).Queue
+	}
+	k.queues = append(k.queues, int64(first))
 	k.ttls = append(k.ttls, d.TTL.Microseconds())
 }
 

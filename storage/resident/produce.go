@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage"
 )
 
 // arrival is an item on its way in, with its content encoded: that is done before
@@ -31,6 +32,9 @@ func (s *Store) Produce(ctx context.Context, groups []queue.ProduceGroup) (queue
 	}
 	answer.Now = instant(now)
 	for i := range groups {
+		if answer.Groups[i].Err == nil {
+			answer.Groups[i].Err = s.checkGuard(groups[i].Guard)
+		}
 		if answer.Groups[i].Err != nil {
 			continue
 		}
@@ -61,7 +65,7 @@ func (s *Store) prepare(items []queue.NewItem, field string) (arrivals []arrival
 		if bound := s.options.MaxContent; bound > 0 && len(content) > bound {
 			return nil, 0, &queue.TooLargeError{Field: fmt.Sprintf("%s[%d]", field, i), Limit: bound, Unit: "bytes"}
 		}
-		size += len(content) + len(items[i].OrderingKey) + itemOverhead
+		size += items[i].Places() * (len(content) + len(items[i].OrderingKey) + itemOverhead)
 		if d := items[i].Dedupe; d != nil {
 			size += 2 * len(d.Key) // the key, and when it ends
 		}
@@ -115,8 +119,24 @@ func (s *Store) produce(items []arrival, now int64) (queue.ProduceResult, error)
 	return result, nil
 }
 
-// insert adds an item, unless its key or the item itself is known: then it names
-// the first one.
+// checkGuard says whether a document is as the caller of a produce read it.
+func (s *Store) checkGuard(g *queue.DocumentGuard) error {
+	if g == nil {
+		return nil
+	}
+	stored := s.documents.get(storage.DocumentKey{Kind: g.Kind, Namespace: g.Namespace, Name: g.Name})
+	switch {
+	case stored == nil:
+		return queue.ErrNotFound
+	case stored.Revision != g.Revision:
+		return queue.ErrRevision
+	default:
+		return nil
+	}
+}
+
+// insert adds an item in all of its places, unless its key or the item itself is known:
+// then it names the first one.
 func (s *Store) insert(a arrival, now int64) (queue.Produced, error) {
 	if d := a.Dedupe; d != nil {
 		known, err := s.known(appendDedupeKey(nil, d), now)
@@ -127,25 +147,48 @@ func (s *Store) insert(a arrival, now int64) (queue.Produced, error) {
 			return queue.Produced{ID: known.id, Duplicate: true}, nil
 		}
 	}
-	key := queue.Key{ID: a.ID, Queue: a.Queue, Home: a.Queue}
-	if lives, err := s.lives(key); err != nil || lives {
-		return queue.Produced{ID: a.ID, Duplicate: true}, err
-	}
-	if a.Dedupe != nil {
-		s.remember(a.Dedupe, a.ID, now)
-	}
 	due := dueTime(a.DueAt, a.Delay, now)
+	places, inserted, at := a.Places(), 0, forever
+	for i := range places {
+		place := a.Place(i)
+		lives, err := s.lives(queue.Key{ID: a.ID, Queue: place.Queue, Home: place.Queue})
+		if err != nil {
+			return queue.Produced{}, err
+		}
+		if lives {
+			continue
+		}
+		if i == 0 && a.Dedupe != nil {
+			s.remember(a.Dedupe, a.ID, now)
+		}
+		at = min(at, s.insertCopy(a, place, due, now))
+		inserted++
+	}
+	switch {
+	case places == 0:
+		at = due
+		if a.Dedupe != nil {
+			s.remember(a.Dedupe, a.ID, now)
+		}
+	case inserted == 0:
+		return queue.Produced{ID: a.ID, Duplicate: true}, nil
+	}
+	return queue.Produced{ID: a.ID, DueAt: instant(at)}, nil
+}
+
+// insertCopy adds an item in one of its places, and returns where it stands there.
+func (s *Store) insertCopy(a arrival, place queue.Copy, due, now int64) (at int64) {
 	sl := s.occupy(entry{
 		id:      a.ID,
 		at:      due,
 		seq:     s.next(),
 		created: now,
-		part:    s.ensure(a.Queue, a.Partition).index,
-		home:    s.homes.index(a.Queue),
+		part:    s.ensure(place.Queue, place.Partition).index,
+		home:    s.homes.index(place.Queue),
 		size:    uint32(a.Size()),
 	})
 	e := s.entries.get(sl)
-	expires := expiry(due, a.ExpireTTL)
+	expires := expiry(due, place.ExpireTTL)
 	if !a.ExpiresAt.IsZero() {
 		expires = a.ExpiresAt.UnixMicro()
 	}
@@ -158,11 +201,11 @@ func (s *Store) insert(a arrival, now int64) (queue.Produced, error) {
 		s.bind(sl)
 	}
 	if s.options.Volatile {
-		*s.contents.reach(sl) = a.content
+		*s.contents.reach(sl) = a.content // which all copies share, since nothing changes it
 	} else {
-		s.put(appendContentKey(s.arena.bytes(contentKeySize), a.Queue, e.seq), a.content, false)
+		s.put(appendContentKey(s.arena.bytes(contentKeySize), place.Queue, e.seq), a.content, false)
 	}
-	at := e.at
+	at = e.at
 	s.lower(sl, now)
-	return queue.Produced{ID: a.ID, DueAt: instant(at)}, nil
+	return at
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage"
 )
 
 type dedupeKey struct {
@@ -35,6 +36,9 @@ func (m *Model) Produce(ctx context.Context, groups []queue.ProduceGroup) (queue
 
 // produceGroup judges the whole group before it inserts anything.
 func (m *Model) produceGroup(group queue.ProduceGroup, now time.Time) queue.ProduceResult {
+	if err := m.checkGuard(group.Guard); err != nil {
+		return queue.ProduceResult{Err: err}
+	}
 	first := map[dedupeKey]queue.NewItem{}
 	for i, item := range group.Items {
 		if item.Dedupe == nil {
@@ -62,40 +66,78 @@ func (m *Model) produceGroup(group queue.ProduceGroup, now time.Time) queue.Prod
 	return result
 }
 
-// insert adds an item, unless its dedupe key is known or it is there already: then
-// it names the first item.
+// checkGuard says whether a document is as the caller of a produce read it.
+func (m *Model) checkGuard(g *queue.DocumentGuard) error {
+	if g == nil {
+		return nil
+	}
+	doc, found := m.documents[storage.DocumentKey{Kind: g.Kind, Namespace: g.Namespace, Name: g.Name}]
+	switch {
+	case !found:
+		return queue.ErrNotFound
+	case doc.Revision != g.Revision:
+		return queue.ErrRevision
+	default:
+		return nil
+	}
+}
+
+// insert adds an item in all of its places, unless its dedupe key is known or it is there
+// already: then it names the first item.
 func (m *Model) insert(item queue.NewItem, now time.Time) queue.Produced {
 	if item.Dedupe != nil {
 		if known, found := m.known(dedupeKeyOf(item), now); found {
 			return queue.Produced{ID: known.id, Duplicate: true}
 		}
 	}
-	place := queue.Key{ID: item.ID, Queue: item.Queue, Home: item.Queue}
-	if _, lives := m.items[place]; lives {
-		return queue.Produced{ID: item.ID, Duplicate: true}
-	}
-	if item.Dedupe != nil {
+	if item.Dedupe != nil && (item.Places() == 0 || !m.lives(item.ID, item.Place(0).Queue)) {
 		m.keys[dedupeKeyOf(item)] = knownKey{hash: item.Dedupe.Hash, id: item.ID, expires: now.Add(item.Dedupe.TTL)}
 	}
 	due := dueTime(item.DueAt, item.Delay, now)
+	inserted, behind := 0, 0
+	for i := range item.Places() {
+		if place := item.Place(i); !m.lives(item.ID, place.Queue) {
+			if m.insertCopy(item, place, due, now).Equal(queue.Forever) {
+				behind++
+			}
+			inserted++
+		}
+	}
+	if inserted == 0 && item.Places() > 0 {
+		return queue.Produced{ID: item.ID, Duplicate: true}
+	}
+	if inserted > 0 && behind == inserted {
+		due = queue.Forever
+	}
+	return queue.Produced{ID: item.ID, DueAt: due}
+}
+
+// lives says whether the queue that an item is produced to has it.
+func (m *Model) lives(id queue.ID, in queue.Number) bool {
+	_, lives := m.items[queue.Key{ID: id, Queue: in, Home: in}]
+	return lives
+}
+
+// insertCopy adds an item in one of its places, and returns where it stands there.
+func (m *Model) insertCopy(item queue.NewItem, place queue.Copy, due, now time.Time) time.Time {
 	it := &queue.Item{
-		Key:         place,
+		Key:         queue.Key{ID: item.ID, Queue: place.Queue, Home: place.Queue},
 		Content:     cloneContent(&item.Content),
-		Partition:   item.Partition,
+		Partition:   place.Partition,
 		Seq:         m.nextSeq(),
 		CreatedAt:   now,
 		UpdatedAt:   now,
 		FirstDueAt:  due,
 		Attempts:    item.Attempts,
 		MaxAttempts: item.MaxAttempts,
-		ExpiresAt:   expiry(due, item.ExpireTTL),
+		ExpiresAt:   expiry(due, place.ExpireTTL),
 	}
 	if !item.ExpiresAt.IsZero() {
 		it.ExpiresAt = instant(item.ExpiresAt)
 	}
 	m.items[it.Key] = it
 	m.stand(it, due)
-	return queue.Produced{ID: item.ID, DueAt: it.AvailableAt}
+	return it.AvailableAt
 }
 
 func dedupeKeyOf(item queue.NewItem) dedupeKey {

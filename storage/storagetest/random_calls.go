@@ -3,6 +3,7 @@ package storagetest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -47,18 +48,26 @@ func (c *comparison) randomItem(q queue.Number) queue.NewItem {
 
 func (c *comparison) produce() error {
 	groups := make([]queue.ProduceGroup, 1+c.rng.IntN(3))
+	guards := make([][2]*queue.DocumentGuard, len(groups))
 	for i := range groups {
+		guards[i] = c.randomGuard()
 		for range c.rng.IntN(5) {
 			item := c.randomItem(pick(c.rng, c.queues...))
+			if chance(c.rng, 25) {
+				c.fanOut(&item)
+			}
 			groups[i].Items = append(groups[i].Items, item)
-			// A topic's copies share their id, each in its own queue.
-			if other := c.queues[0]; chance(c.rng, 10) && item.Queue != other {
+			// An item may come again, to another queue.
+			if other := c.queues[0]; chance(c.rng, 10) && item.Queue != other && item.Topic == 0 {
 				item.Queue = other
 				groups[i].Items = append(groups[i].Items, item)
 			}
 		}
 	}
-	return c.both(func(_ int, b storage.Backend) (string, error) {
+	return c.both(func(side int, b storage.Backend) (string, error) {
+		for i := range groups {
+			groups[i].Guard = guards[i][side]
+		}
 		answer, err := b.Produce(c.ctx, groups)
 		if err != nil {
 			return "", err
@@ -70,13 +79,43 @@ func (c *comparison) produce() error {
 			if mismatch, ok := errors.AsType[*queue.MismatchError](group.Err); ok {
 				at = mismatch.Index
 			}
-			fmt.Fprintf(&s, "group %d: error %v at %d\n", i, group.Err != nil, at)
+			fmt.Fprintf(&s, "group %d: error %v at %d, revision %v, gone %v\n", i, group.Err != nil, at,
+				errors.Is(group.Err, queue.ErrRevision), errors.Is(group.Err, queue.ErrNotFound))
 			for _, p := range group.Items {
 				fmt.Fprintln(&s, p.ID, p.Duplicate, clockTime(p.DueAt))
 			}
 		}
 		return s.String(), nil
 	})
+}
+
+// fanOut makes an item one of a topic, with any number of copies.
+func (c *comparison) fanOut(item *queue.NewItem) {
+	item.Topic = item.Queue
+	for _, q := range c.queues {
+		if chance(c.rng, 50) {
+			item.Copies = append(item.Copies, queue.Copy{Queue: q, ExpireTTL: pick(c.rng, 0, time.Second, time.Hour)})
+		}
+	}
+}
+
+// randomGuard returns, most often, no guard; else one on a document that may not be there,
+// at times with another revision, as each side knows it.
+func (c *comparison) randomGuard() (guards [2]*queue.DocumentGuard) {
+	if chance(c.rng, 60) {
+		return guards
+	}
+	key := randomDocument(c.rng).DocumentKey
+	var off uint64
+	if chance(c.rng, 30) {
+		off = 1_000_000
+	}
+	for side := range guards {
+		guards[side] = &queue.DocumentGuard{
+			Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Revision: c.revisions[key][side] + off,
+		}
+	}
+	return guards
 }
 
 func (c *comparison) lease() error {
@@ -337,8 +376,12 @@ func (c *comparison) purge() error {
 	})
 }
 
+func randomDocument(rng *rand.Rand) storage.Document {
+	return document(queue.Namespace(1+rng.IntN(2)), pick(rng, "a", "b", "c", "d"), 0)
+}
+
 func (c *comparison) changeDocument() error {
-	doc := document(queue.Namespace(1+c.rng.IntN(2)), pick(c.rng, "a", "b", "c", "d"), 0)
+	doc := randomDocument(c.rng)
 	doc.Value = []byte(fmt.Sprint("value ", c.rng.IntN(100)))
 	if chance(c.rng, 50) {
 		doc.WakeAt = c.clock.Now().Add(time.Duration(c.rng.IntN(60)) * time.Second)

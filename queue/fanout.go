@@ -1,0 +1,235 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// MaxCopies bounds what one call to a topic comes to: its items times those who get them.
+const MaxCopies = MaxBatchEntries
+
+// topicRounds bounds how often a call to a topic is tried that meets other subscribers
+// than it read. Each round means that a subscription came or went meanwhile.
+const topicRounds = 20
+
+// Matcher says which items of a topic a subscription gets. It is called concurrently, on
+// the way of producers, and must be quick.
+type Matcher interface {
+	// Match judges an item by its content. With an error, which says why it could not be
+	// judged, the first value says whether it is delivered all the same.
+	Match(*Content) (bool, error)
+}
+
+// outlets are a topic's subscribers ready for use: made once for each revision.
+type outlets struct {
+	once     sync.Once
+	matchers []Matcher
+}
+
+// matchersOf returns the compiled filters of a topic's subscribers, nil for who gets
+// everything. A filter that cannot be compiled, as one of a newer release, keeps nothing
+// back: too much can be thrown away, and what is not there cannot be found.
+func (b *Broker) matchersOf(topic *readSettings) []Matcher {
+	topic.outlets.once.Do(func() {
+		topic.outlets.matchers = make([]Matcher, len(topic.Topic.Subscribers))
+		for i := range topic.Topic.Subscribers {
+			s := &topic.Topic.Subscribers[i]
+			if len(s.Filter) == 0 || b.opts.CompileFilter == nil {
+				continue
+			}
+			m, err := b.opts.CompileFilter(s.Filter)
+			if err != nil {
+				b.log.Error("filter cannot be read; its subscription gets all items", "topic", topic.Name, "subscription", s.Subscription, "error", err)
+				continue
+			}
+			topic.outlets.matchers[i] = m
+		}
+	})
+	return topic.outlets.matchers
+}
+
+// fanOut produces to a topic: every item into the queue of each subscription that wants
+// it, all in one transaction of the store, which fails if the subscriptions are others
+// than those that were read. Then they are read again.
+func (b *Broker) fanOut(ctx context.Context, call *ProduceCall) ([]Produced, error) {
+	for range topicRounds {
+		topic, err := b.pin(ctx, func() (*knownQueue, error) { return b.known.either(ctx, call.Namespace, call.Queue) })
+		if err != nil {
+			return nil, err
+		}
+		read := topic.latest.Load()
+		if read.Topic == nil {
+			topic.unpin() // it was deleted, and its name is a queue's now
+			return b.Produce(ctx, *call)
+		}
+		group, of, err := b.fannedOut(ctx, call, topic, read)
+		if err != nil {
+			topic.unpin()
+			return nil, fmt.Errorf("produce to %s: %w", call.Queue, err)
+		}
+		topic.enterOpen()
+		produced, err := b.admit(ctx, topic, group, of)
+		switch {
+		case err == nil:
+			return counted(group.Items, produced), nil
+		case !errors.Is(err, ErrRevision) && !errors.Is(err, ErrNotFound):
+			return nil, fmt.Errorf("produce to %s: %w", call.Queue, err)
+		}
+		if _, err := b.known.rereadEither(ctx, call.Namespace, call.Queue); err != nil {
+			return nil, err
+		}
+	}
+	return nil, &OverloadedError{What: "changes of topic " + call.Queue, Reason: "topic_changes", RetryAfter: time.Second}
+}
+
+// counted says with each item that is new how many copies it has.
+func counted(items []NewItem, produced []Produced) []Produced {
+	counts := make([]int, len(items))
+	for i := range produced {
+		if !produced[i].Duplicate {
+			counts[i] = len(items[i].Copies)
+			produced[i].Copies = &counts[i]
+		}
+	}
+	return produced
+}
+
+// fannedOut makes the group of a call to a topic, and what it is to the store.
+func (b *Broker) fannedOut(ctx context.Context, call *ProduceCall, topic *knownQueue, read *readSettings) (ProduceGroup, burden, error) {
+	group := ProduceGroup{
+		Guard: &DocumentGuard{Kind: b.opts.Queues.Kind(), Namespace: topic.ns, Name: topic.name, Revision: read.revision},
+		Items: newItems(call, topic),
+	}
+	matchers := b.matchersOf(read)
+	places, err := b.places(ctx, read)
+	if err != nil {
+		return ProduceGroup{}, burden{}, err
+	}
+	all := wantAll(matchers, places)
+	var of burden
+	for i := range group.Items {
+		it := &group.Items[i]
+		it.Topic, it.Queue, it.Copies = topic.number, 0, places
+		if !all {
+			it.Copies = b.wanted(read, matchers, places, &it.Content)
+		}
+		of.entries += len(it.Copies)
+		of.bytes += len(it.Copies) * it.Size()
+	}
+	tooMuch := &FanOutError{Topic: topic.name, Items: len(group.Items), Copies: of.entries}
+	switch {
+	case of.entries > MaxCopies:
+		tooMuch.Limit, tooMuch.Unit = MaxCopies, "copies"
+		return ProduceGroup{}, burden{}, tooMuch
+	case of.bytes > MaxBatchBytes:
+		tooMuch.Limit, tooMuch.Unit = MaxBatchBytes, "bytes"
+		return ProduceGroup{}, burden{}, tooMuch
+	}
+	of.entries = max(of.entries, len(group.Items)) // keys are written where there are no copies, too
+	return group, of, nil
+}
+
+// wantAll says that nobody filters and every queue is there, so that all items may share
+// one slice of places.
+func wantAll(matchers []Matcher, places []Copy) bool {
+	for i := range places {
+		if matchers[i] != nil || places[i].Queue == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// wanted are the places of those who want an item.
+func (b *Broker) wanted(read *readSettings, matchers []Matcher, places []Copy, c *Content) []Copy {
+	some := make([]Copy, 0, len(places))
+	for i, m := range matchers {
+		if places[i].Queue != 0 && (m == nil || b.matches(read, i, m, c)) {
+			some = append(some, places[i])
+		}
+	}
+	return some
+}
+
+func (b *Broker) matches(read *readSettings, i int, m Matcher, c *Content) bool {
+	match, err := m.Match(c)
+	if err != nil && b.opts.FilterFailed != nil {
+		b.opts.FilterFailed(read.Namespace, read.Topic.Subscribers[i].Subscription, err)
+	}
+	return match
+}
+
+// places are those of a topic's subscribers, at their indexes, by what their queues say;
+// with the number 0 where the queue is gone.
+func (b *Broker) places(ctx context.Context, read *readSettings) ([]Copy, error) {
+	places := make([]Copy, len(read.Topic.Subscribers))
+	missing := false
+	for i := range places {
+		if q := b.known.peek(read.Namespace, read.queueOf(i)); q != nil && q.number == read.Topic.Subscribers[i].Number {
+			places[i] = placeIn(q)
+		} else {
+			missing = true
+		}
+	}
+	if !missing {
+		return places, nil
+	}
+	if err := b.known.prefetch(ctx, read.Namespace, read.Name+"~"); err != nil {
+		return nil, err
+	}
+	for i := range places {
+		if places[i].Queue != 0 {
+			continue
+		}
+		q, err := b.known.numbered(ctx, read.Topic.Subscribers[i].Number)
+		switch {
+		case err == nil:
+			places[i] = placeIn(q)
+		case errors.Is(err, ErrNotFound):
+			b.log.Error("queue of a subscription is gone, so nothing is copied into it; delete the subscription, and create it anew",
+				"topic", read.Name, "subscription", read.Topic.Subscribers[i].Subscription)
+		default:
+			return nil, err
+		}
+	}
+	return places, nil
+}
+
+func placeIn(q *knownQueue) Copy { return Copy{Queue: q.number, ExpireTTL: q.settings().ExpireTTL} }
+
+// queueOf is the name of the queue of the i-th subscriber.
+func (r *readSettings) queueOf(i int) string {
+	return CopyQueue(r.Name, r.Topic.Subscribers[i].Subscription)
+}
+
+// CopyQueue is the name of the queue that a subscription has on a topic.
+func CopyQueue(topic, subscription string) string { return topic + "~" + subscription }
+
+// prefetch reads all settings whose names begin with prefix, which is quicker than one by
+// one.
+func (c *catalog) prefetch(ctx context.Context, ns Namespace, prefix string) error {
+	const page = 500
+	for after := prefix; ; {
+		c.mu.RLock()
+		before := c.changes
+		c.mu.RUnlock()
+		docs, err := c.docs.List(ctx, ns, after, page)
+		if err != nil {
+			return fmt.Errorf("queues of a topic: %w", err)
+		}
+		for i := range docs {
+			if !strings.HasPrefix(docs[i].Name, prefix) {
+				return nil
+			}
+			c.keep(docs[i].Value, docs[i].Revision, before)
+		}
+		if len(docs) < page {
+			return nil
+		}
+		after = docs[len(docs)-1].Name
+	}
+}

@@ -1,0 +1,545 @@
+package queue_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage/storagetest"
+)
+
+// topic makes a topic with subscriptions.
+func (f *fixture) topic(t *testing.T, name string, subscriptions ...string) queue.Settings {
+	t.Helper()
+	made, err := f.CreateTopic(t.Context(), ns, name, "")
+	if err != nil {
+		t.Fatalf("create topic %s: %v", name, err)
+	}
+	for _, each := range subscriptions {
+		f.subscribe(t, name, each, nil)
+	}
+	return made
+}
+
+func (f *fixture) subscribe(t *testing.T, topic, subscription string, filter json.RawMessage) queue.Settings {
+	t.Helper()
+	made, err := f.Subscribe(t.Context(), ns, topic, subscription, filter)
+	if err != nil {
+		t.Fatalf("subscribe %s to %s: %v", subscription, topic, err)
+	}
+	return made
+}
+
+func wantCopies(t *testing.T, what string, got queue.Produced, want int) {
+	t.Helper()
+	if got.Duplicate || got.Copies == nil || *got.Copies != want {
+		t.Errorf("%s: got %+v, want a new item with %d copies", what, got, want)
+	}
+}
+
+func TestTopic_EverySubscriptionGetsEveryItem(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "billing", "search")
+		first := f.produce(t, "events", items(2)...)
+		f.subscribe(t, "events", "late", nil)
+		second := f.produce(t, "events", items(1)...)
+		wantCopies(t, "first", first[0], 2)
+		wantCopies(t, "second", second[0], 3)
+		for name, want := range map[string][]queue.ID{
+			"events~billing": {first[0].ID, first[1].ID, second[0].ID},
+			"events~search":  {first[0].ID, first[1].ID, second[0].ID},
+			"events~late":    {second[0].ID},
+		} {
+			leased := f.lease(t, name, 10)
+			var got []queue.ID
+			for _, it := range leased {
+				got = append(got, it.ID)
+				if it.Home != it.Queue {
+					t.Errorf("%s: item %s has its home elsewhere", name, it.ID)
+				}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s: got %v, want %v", name, got, want)
+			}
+		}
+		if got := f.produce(t, "orders", items(1)...); got[0].Copies != nil {
+			t.Errorf("item of a queue: got %d copies, want that not to be said", *got[0].Copies)
+		}
+	})
+}
+
+func TestTopic_NobodySubscribes(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events")
+		item := queue.ProduceItem{IdempotencyKey: "k"}
+		first := f.produce(t, "events", item)
+		wantCopies(t, "item", first[0], 0)
+		f.subscribe(t, "events", "late", nil)
+		if again := f.produce(t, "events", item); !again[0].Duplicate || again[0].ID != first[0].ID || again[0].Copies != nil {
+			t.Errorf("repeat: got %+v, want a duplicate of %s", again[0], first[0].ID)
+		}
+		if got := f.total(t, "events~late"); got != 0 {
+			t.Errorf("the subscription has %d items, want none", got)
+		}
+	})
+}
+
+func TestTopic_OneKeyForAllCopies(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b")
+		call := queue.ProduceCall{Namespace: ns, Queue: "events", Key: "call", Items: items(2)}
+		call.Items[0].IdempotencyKey = "own"
+		first, err := f.Produce(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.subscribe(t, "events", "c", nil)
+		again, err := f.Produce(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range again {
+			if !again[i].Duplicate || again[i].ID != first[i].ID {
+				t.Errorf("item %d: got %+v, want a duplicate of %s", i, again[i], first[i].ID)
+			}
+		}
+		for name, want := range map[string]int{"events~a": 2, "events~b": 2, "events~c": 0} {
+			if got := f.total(t, name); got != want {
+				t.Errorf("%s holds %d items, want %d", name, got, want)
+			}
+		}
+		call.Items[0].Payload = []byte("another")
+		if _, err := f.Produce(t.Context(), call); !errors.Is(err, queue.ErrMismatch) {
+			t.Errorf("another body: got %v, want ErrMismatch", err)
+		}
+	})
+}
+
+// Nothing of what one node knows of a topic is true on another that has changed it: the
+// store finds out, and the call goes on with what is new.
+func TestTopic_ChangesOfOtherNodesCountAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		other := newBroker(f.store, queue.Options{})
+		f.topic(t, "events", "a")
+		f.produce(t, "events", items(1)...) // Now the topic is known here.
+		if _, err := other.Subscribe(t.Context(), ns, "events", "b", nil); err != nil {
+			t.Fatal(err)
+		}
+		wantCopies(t, "after another node's subscription", f.produce(t, "events", items(1)...)[0], 2)
+
+		a, _, err := f.Queue(t.Context(), ns, "events~a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Unsubscribe(t.Context(), ns, "events", "a", a.Number); err != nil {
+			t.Fatal(err)
+		}
+		wantCopies(t, "after another node's deletion", f.produce(t, "events", items(1)...)[0], 1)
+
+		if err := other.DeleteTopic(t.Context(), ns, "events", true); err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: items(1)})
+		if !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("deleted topic: got %v, want ErrNotFound", err)
+		}
+
+		f.topic(t, "events", "c")
+		wantCopies(t, "made anew", f.produce(t, "events", items(1)...)[0], 1)
+		if err := other.DeleteTopic(t.Context(), ns, "events", true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.CreateQueue(t.Context(), queue.Settings{Namespace: ns, Name: "events"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.produce(t, "events", items(1)...); got[0].Copies != nil || f.total(t, "events") != 1 {
+			t.Errorf("a queue of its name: got %+v and %d items, want an item of the queue", got[0], f.total(t, "events"))
+		}
+	})
+}
+
+func TestTopic_ThousandSubscriptionsAreOneCallOfTheStore(t *testing.T) {
+	t.Parallel()
+	const many = 1000
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events")
+		for i := range many {
+			f.subscribe(t, "events", fmt.Sprint("s", i), nil)
+		}
+		before, listed := f.store.Calls(storagetest.Produce), f.store.Calls(storagetest.GetDocument)
+		wantCopies(t, "item", f.produce(t, "events", items(1)...)[0], many)
+		if got := f.store.Calls(storagetest.Produce) - before; got != 1 {
+			t.Errorf("got %d calls of the store, want 1", got)
+		}
+		if got := f.store.Calls(storagetest.GetDocument) - listed; got > 2 {
+			t.Errorf("read %d documents one by one, want none", got)
+		}
+		// Settings that are old are read anew, and not one by one.
+		time.Sleep(time.Minute)
+		listed = f.store.Calls(storagetest.GetDocument)
+		wantCopies(t, "later", f.produce(t, "events", items(10)...)[9], many)
+		if got := f.store.Calls(storagetest.GetDocument) - listed; got > 2 {
+			t.Errorf("read %d documents one by one, want none", got)
+		}
+		// 11 items are 11,000 copies.
+		before = f.store.Calls(storagetest.Produce)
+		_, err := f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: items(11)})
+		if large, ok := errors.AsType[*queue.FanOutError](err); !ok || large.Copies != 11*many || large.Limit != queue.MaxCopies {
+			t.Errorf("got %v, want a FanOutError", err)
+		}
+		_, err = f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: []queue.ProduceItem{
+			{Content: queue.Content{Payload: make([]byte, 10_000)}},
+		}})
+		if large, ok := errors.AsType[*queue.FanOutError](err); !ok || large.Unit != "bytes" {
+			t.Errorf("got %v, want a FanOutError about bytes", err)
+		}
+		if got := f.store.Calls(storagetest.Produce) - before; got != 0 {
+			t.Errorf("the store was called %d times for what was refused", got)
+		}
+	})
+}
+
+func TestTopic_QueuesSayWhenTheirCopiesExpire(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b")
+		ttl := 10 * time.Minute
+		if _, err := f.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: "events~b", ExpireTTL: &ttl}); err != nil {
+			t.Fatal(err)
+		}
+		f.produce(t, "events", items(1)...)
+		if a, b := f.leaseOne(t, "events~a"), f.leaseOne(t, "events~b"); !a.ExpiresAt.IsZero() || b.ExpiresAt.Sub(b.FirstDueAt) != ttl {
+			t.Errorf("got expiries %v and %v, want none and after %v", a.ExpiresAt, b.ExpiresAt, ttl)
+		}
+	})
+}
+
+func TestTopic_WhoWaitsForACopyIsWoken(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b")
+		var waiting []<-chan answer[queue.LeaseReply]
+		for _, name := range []string{"events~a", "events~b"} {
+			waiting = append(waiting, f.startLease(t.Context(), queue.LeaseParams{Namespace: ns, Queue: name, Limit: 1, Wait: time.Minute}))
+		}
+		f.produce(t, "events", items(1)...)
+		for _, each := range waiting {
+			if got := <-each; got.err != nil || len(got.value.Items) != 1 {
+				t.Errorf("got %+v, want the copy", got)
+			}
+		}
+		f.produce(t, "events", queue.ProduceItem{Delay: time.Hour})
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, name := range []string{"events~a", "events~b"} {
+			if got := f.due[f.settings(t, name).Number]; len(got) == 0 {
+				t.Errorf("%s: nobody was told of the due time", name)
+			}
+		}
+	})
+}
+
+func TestTopic_UnsubscribeTakesTheQueueAlong(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b")
+		f.produce(t, "events", items(3)...)
+		old := f.settings(t, "events~a").Number
+		leased := f.leaseOne(t, "events~a")
+		if err := f.Unsubscribe(t.Context(), ns, "events", "a", old); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := f.Queue(t.Context(), ns, "events~a"); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("its queue: got %v, want ErrNotFound", err)
+		}
+		if stats, err := f.model.Stats(t.Context(), []queue.Number{old}); err != nil || len(stats) != 0 {
+			t.Errorf("copies: got %v, %v, want none", stats, err)
+		}
+		_, err := f.Settle(t.Context(), settleCall(entry(leased, queue.Complete)))
+		if !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("receipt of a copy that is gone: got %v, want ErrNotFound", err)
+		}
+		if got := f.total(t, "events~b"); got != 3 {
+			t.Errorf("the other subscription has %d items, want 3", got)
+		}
+		// One that comes again begins anew, and is not taken for the old one.
+		f.subscribe(t, "events", "a", nil)
+		f.produce(t, "events", items(1)...)
+		if err := f.Unsubscribe(t.Context(), ns, "events", "a", old); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.total(t, "events~a"); got != 1 {
+			t.Errorf("the new subscription has %d items, want 1", got)
+		}
+	})
+}
+
+func TestTopic_IsNoQueue(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a")
+		call := queue.ProduceItem{Content: queue.Content{OnDone: "events"}}
+		name := "events"
+		for what, run := range map[string]func() error{
+			"lease": func() error {
+				_, err := f.Lease(t.Context(), queue.LeaseParams{Namespace: ns, Queue: name, Limit: 1})
+				return err
+			},
+			"clear": func() error {
+				_, err := f.Clear(t.Context(), queue.ClearCall{Namespace: ns, Queue: name, Ready: true})
+				return err
+			},
+			"cancel": func() error {
+				_, err := f.Cancel(t.Context(), queue.CancelCall{Namespace: ns, Queue: name, State: queue.Ready})
+				return err
+			},
+			"stats": func() error { _, err := f.Stats(t.Context(), ns, name); return err },
+			"pause": func() error { _, err := f.Pause(t.Context(), ns, name, queue.PausedBoth); return err },
+			"items": func() error {
+				_, err := f.Items(t.Context(), queue.ItemsQuery{Namespace: ns, Queue: name, Limit: 1})
+				return err
+			},
+			"update": func() error {
+				_, err := f.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: name})
+				return err
+			},
+			"queue":  func() error { _, _, err := f.Queue(t.Context(), ns, name); return err },
+			"ensure": func() error { _, err := f.EnsureQueue(t.Context(), ns, name); return err },
+			"reload": func() error { return f.Reload(t.Context(), ns, name) },
+			"delete": func() error { return f.DeleteQueue(t.Context(), ns, name, true) },
+			"import": func() error {
+				_, err := f.Import(t.Context(), queue.ImportCall{Namespace: ns, Queue: name, Items: []queue.ImportItem{
+					{Content: queue.Content{SourceID: "x"}},
+				}})
+				return err
+			},
+			"schedule": func() error {
+				_, err := f.Prepare(t.Context(), ns, name, []queue.ScheduledItem{{Key: "k"}})
+				return err
+			},
+			"redrive from": func() error {
+				_, err := f.Redrive(t.Context(), queue.RedriveCall{Namespace: ns, Queue: name, Limit: 1})
+				return err
+			},
+		} {
+			err := run()
+			if topic, ok := errors.AsType[*queue.TopicError](err); !ok || topic.Topic != name {
+				t.Errorf("%s: got %v, want a TopicError", what, err)
+			}
+		}
+		_, err := f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "orders", Items: []queue.ProduceItem{call}})
+		wantInvalid(t, err, "items[0].on_done")
+		call.OnDone = "events~a"
+		_, err = f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: []queue.ProduceItem{call}})
+		wantInvalid(t, err, "items[0].on_done")
+		call.Content = queue.Content{Target: &queue.Target{URL: "https://example.com"}}
+		_, err = f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: []queue.ProduceItem{call}})
+		wantInvalid(t, err, "items[0].target")
+		_, err = f.CreateQueue(t.Context(), queue.Settings{Namespace: ns, Name: "q", DeadQueue: name})
+		wantInvalid(t, err, "dead_queue")
+		if _, err := f.CreateQueue(t.Context(), queue.Settings{Namespace: ns, Name: name}); !errors.Is(err, queue.ErrExists) {
+			t.Errorf("a queue of its name: got %v, want ErrExists", err)
+		}
+		if _, err := f.CreateTopic(t.Context(), ns, "orders", ""); !errors.Is(err, queue.ErrExists) {
+			t.Errorf("a topic of a queue's name: got %v, want ErrExists", err)
+		}
+		if _, _, err := f.Topic(t.Context(), ns, "orders"); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("a queue as a topic: got %v, want ErrNotFound", err)
+		}
+
+		listed, err := f.Queues(t.Context(), ns, "events", 10)
+		if err != nil || len(listed) != 2 || listed[0].Name != "events~a" || listed[1].Name != "orders" {
+			t.Errorf("queues: got %v, %v, want events~a and orders", listed, err)
+		}
+		topics, err := f.Topics(t.Context(), ns, "", 10)
+		if err != nil || len(topics) != 1 || topics[0].Name != "events" {
+			t.Errorf("topics: got %v, %v, want events", topics, err)
+		}
+		if got, err := f.QueueName(t.Context(), topics[0].Value.Number); err != nil || got != "events" {
+			t.Errorf("name: got %q, %v", got, err)
+		}
+	})
+}
+
+func TestTopic_Delete(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b")
+		f.produce(t, "events", items(1)...)
+		buried := f.leaseOne(t, "events~a")
+		f.settle(t, entry(buried, queue.Bury))
+		if err := f.DeleteTopic(t.Context(), ns, "events", false); !errors.Is(err, queue.ErrNotEmpty) {
+			t.Errorf("got %v, want ErrNotEmpty", err)
+		}
+		for _, force := range []bool{false, true} {
+			if err := f.DeleteQueue(t.Context(), ns, "events", force); !errors.As(err, new(*queue.TopicError)) {
+				t.Errorf("as a queue: got %v, want a TopicError", err)
+			}
+		}
+		if err := f.DeleteQueue(t.Context(), ns, "events~b", false); !errors.Is(err, queue.ErrNotEmpty) {
+			t.Errorf("a subscription's queue: got %v, want ErrNotEmpty", err)
+		}
+		if err := f.DeleteQueue(t.Context(), ns, "events~b", true); err != nil {
+			t.Errorf("a subscription's queue, with force: %v", err)
+		}
+		if s, _, err := f.Topic(t.Context(), ns, "events"); err != nil || len(s.Topic.Subscribers) != 1 {
+			t.Errorf("got %+v, %v, want one subscription left", s.Topic, err)
+		}
+		if err := f.DeleteTopic(t.Context(), ns, "events", true); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.DeleteTopic(t.Context(), ns, "events", true); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("again: got %v, want ErrNotFound", err)
+		}
+		// What was buried is still there.
+		if got := f.total(t, "events~a~dead"); got != 1 {
+			t.Errorf("the dead-letter queue holds %d items, want 1", got)
+		}
+		time.Sleep(2 * time.Minute)
+		if err := f.Tidy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.create(t, queue.Settings{Name: "events"})
+	})
+}
+
+// startsWith lets items through whose kind begins in a way.
+type startsWith string
+
+func (s startsWith) Match(c *queue.Content) (bool, error) {
+	if c.Kind == "bad" {
+		return s == "", errTest
+	}
+	return strings.HasPrefix(c.Kind, string(s)), nil
+}
+
+func TestTopic_FiltersSayWhoGetsWhat(t *testing.T) {
+	t.Parallel()
+	var failed []string
+	o := queue.Options{
+		CompileFilter: func(filter json.RawMessage) (queue.Matcher, error) {
+			var prefix string
+			if err := json.Unmarshal(filter, &prefix); err != nil {
+				return nil, err
+			}
+			return startsWith(prefix), nil
+		},
+		FilterFailed: func(_ queue.Namespace, subscription string, err error) { failed = append(failed, subscription) },
+	}
+	bubbleWith(t, o, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "all")
+		f.subscribe(t, "events", "orders", json.RawMessage(`"order."`))
+		f.subscribe(t, "events", "unread", json.RawMessage(`7`))
+		kind := func(kind string) queue.ProduceItem {
+			return queue.ProduceItem{Content: queue.Content{Kind: kind}}
+		}
+		produced := f.produce(t, "events", kind("order.paid"), kind("user.new"), kind("bad"), kind("order.sent"))
+		for i, want := range []int{3, 2, 2, 3} {
+			wantCopies(t, fmt.Sprint("item ", i), produced[i], want)
+		}
+		for name, want := range map[string]int{"events~all": 4, "events~orders": 2, "events~unread": 4} {
+			if got := f.total(t, name); got != want {
+				t.Errorf("%s holds %d items, want %d", name, got, want)
+			}
+		}
+		if fmt.Sprint(failed) != "[orders]" {
+			t.Errorf("told of failures of %v, want orders", failed)
+		}
+		// Another filter counts for the next item.
+		f.subscribe(t, "events", "orders", nil)
+		wantCopies(t, "without a filter", f.produce(t, "events", kind("user.new"))[0], 3)
+	})
+}
+
+func TestTopic_ItemsAreFoundInAllTheirQueues(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b", "c")
+		id := f.produce(t, "events", items(1)...)[0].ID
+		states, err := f.Look(t.Context(), ns, id, "")
+		if err != nil || len(states) != 3 {
+			t.Fatalf("got %d states, %v, want 3", len(states), err)
+		}
+		if one, err := f.Look(t.Context(), ns, id, "events~b"); err != nil || len(one) != 1 || one[0].Queue.Name != "events~b" {
+			t.Errorf("in one queue: got %+v, %v", one, err)
+		}
+		waiting := start(func() ([]queue.ItemState, error) { return f.Await(t.Context(), ns, id, "", time.Minute) })
+		f.settle(t, entry(f.leaseOne(t, "events~a"), queue.Complete))
+		if !isPending(waiting) {
+			t.Error("the wait is over with the end of one copy")
+		}
+		if done, err := f.Cancel(t.Context(), queue.CancelCall{Namespace: ns, IDs: []queue.ID{id}, Queue: "events~b"}); err != nil || done.Count != 1 {
+			t.Errorf("cancel in one queue: got %+v, %v", done, err)
+		}
+		if got := f.total(t, "events~c"); got != 1 {
+			t.Errorf("the third has %d items, want 1", got)
+		}
+		if done, err := f.Cancel(t.Context(), queue.CancelCall{Namespace: ns, IDs: []queue.ID{id}}); err != nil || done.Count != 1 {
+			t.Errorf("cancel everywhere: got %+v, %v", done, err)
+		}
+		synctest.Wait()
+		if got := <-waiting; !errors.Is(got.err, queue.ErrNotFound) {
+			t.Errorf("wait: got %+v, want ErrNotFound, as of any item that has ended and is not kept", got)
+		}
+	})
+}
+
+// What is produced after the answer to Subscribe is in the queue, whoever produces.
+func TestTopic_SubscribersComeWhileOthersProduce(t *testing.T) {
+	t.Parallel()
+	model := storagetest.NewModel(time.Now)
+	nodes := []*queue.Broker{newBroker(model, queue.Options{}), newBroker(model, queue.Options{}), newBroker(model, queue.Options{})}
+	if _, err := nodes[0].CreateTopic(t.Context(), ns, "events", ""); err != nil {
+		t.Fatal(err)
+	}
+	const subscriptions, after = 30, 5
+	stop := make(chan struct{})
+	ended := make(chan error)
+	for _, node := range nodes[1:] {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					ended <- nil
+					return
+				default:
+				}
+				if _, err := node.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: items(1)}); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+	}
+	for i := range subscriptions {
+		name := fmt.Sprint("s", i)
+		if _, err := nodes[0].Subscribe(t.Context(), ns, "events", name, nil); err != nil {
+			t.Fatal(err)
+		}
+		for n := range after {
+			produced, err := nodes[1+n%2].Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: items(1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			states, err := nodes[0].Look(t.Context(), ns, produced[0].ID, queue.CopyQueue("events", name))
+			if err != nil || len(states) != 1 {
+				t.Fatalf("%s: got %v, %v, want the item that was produced after its creation", name, states, err)
+			}
+		}
+	}
+	close(stop)
+	for range nodes[1:] {
+		if err := <-ended; err != nil {
+			t.Errorf("produce: %v", err)
+		}
+	}
+}
