@@ -67,7 +67,7 @@ func TestP10_OrderingKeysCostWhatIsTouched(t *testing.T) {
 	produce := slices.Concat([]any{at, fixed, marker}, p.fresh.args())
 	p = newPlan([]queue.ProduceGroup{group(fresh(q, "key", ""), keyed(q, "hot"))}, nil, nil)
 	_, asked := p.ask()
-	produceKeyed := slices.Concat([]any{at, fixed, marker}, asked, p.keys.args(), p.fresh.args())
+	produceKeyed := slices.Concat([]any{at, fixed, marker}, p.guards.args(), asked, p.keys.args(), p.fresh.args())
 
 	w.exec(`update {s}.items set held = true, counter = 1 where id = $1`, [16]byte(head.ID))
 	head = w.first(q)
