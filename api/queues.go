@@ -123,7 +123,7 @@ func (s *Server) createQueue(ctx context.Context, c *call, q *v1.QueueInfo) (*v1
 	settings := queue.Settings{
 		Namespace: c.namespace, Name: q.GetQueueName(), Reference: q.GetReference(),
 		MaxAttempts: q.GetMaxAttempts(), MaxRecoveries: q.GetMaxRecoveries(),
-		Partitions: q.GetRequestedPartitions(), DeadQueue: q.GetDeadQueue(),
+		Partitions: q.GetRequestedPartitions(), DeadQueue: q.GetDeadQueue(), ParkAfter: q.GetParkAfter(),
 	}
 	if d.lease != nil {
 		settings.LeaseTTL = *d.lease
@@ -147,7 +147,7 @@ func (s *Server) updateQueue(ctx context.Context, c *call, q *v1.QueueInfo) (*v1
 		Namespace: c.namespace, Name: q.GetQueueName(),
 		Reference: q.Reference, LeaseTTL: d.lease, ExpireTTL: d.expire, KeepEnded: d.keep,
 		MaxAttempts: given(q.GetMaxAttempts()), MaxRecoveries: given(q.GetMaxRecoveries()),
-		DeadQueue: q.DeadQueue,
+		DeadQueue: q.DeadQueue, ParkAfter: q.ParkAfter,
 	}
 	if update.Revision, err = revision(q.GetRevision()); err != nil {
 		return nil, err
@@ -214,6 +214,9 @@ func queueInfo(s *queue.Settings, revision uint64) *v1.QueueInfo {
 	}
 	if s.ExpireTTL > 0 {
 		info.ExpireTimeout = formatDuration(s.ExpireTTL)
+	}
+	if s.ParkAfter > 0 {
+		info.ParkAfter = &s.ParkAfter
 	}
 	if s.KeepEnded > 0 {
 		info.KeepEnded = formatDuration(s.KeepEnded)

@@ -89,6 +89,9 @@ func (f *connection) show(ctx context.Context, c *console, cl *client.Client, qu
 	r.set("keep ended", spanText(q.KeepEnded))
 	r.set("max attempts", limit(q.MaxAttempts))
 	r.set("max recoveries", strconv.Itoa(q.MaxRecoveries))
+	if q.ParkAfter > 0 {
+		r.set("park after", strconv.Itoa(q.ParkAfter))
+	}
 	r.set("dead-letter queue", q.DeadQueue)
 	r.set("created", when(q.CreatedAt, now))
 	r.set("updated", when(q.UpdatedAt, now))
@@ -103,6 +106,7 @@ type queuesCreateCommand struct {
 	KeepEnded     time.Duration `placeholder:"DURATION" help:"How long items that have ended are known, with their results, 72h at most. Default not at all."`
 	MaxAttempts   int           `placeholder:"N" help:"How often an item may fail; --max-attempts=-1 is no limit. Default 25."`
 	MaxRecoveries int           `placeholder:"N" help:"How many leases in a row may lapse until an item is buried. Default 3."`
+	ParkAfter     int           `placeholder:"N" help:"After so many failures the head of an ordering key is not tried again by itself: its key waits for queues unblock. Default never."`
 	DeadQueue     string        `placeholder:"QUEUE" help:"Receives what is buried. Default is the queue's own, QUEUE~dead."`
 	Reference     string        `placeholder:"TEXT" help:"A note of yours."`
 
@@ -115,6 +119,7 @@ func (f *queuesCreateCommand) run(ctx context.Context, c *console) error {
 		if err := cl.CreateQueue(ctx, client.Queue{
 			Name: f.Queue, DeadQueue: f.DeadQueue, Reference: f.Reference, LeaseTimeout: f.LeaseTimeout,
 			ExpireTimeout: f.ExpireTimeout, KeepEnded: f.KeepEnded, MaxAttempts: f.MaxAttempts, MaxRecoveries: f.MaxRecoveries,
+			ParkAfter: f.ParkAfter,
 		}); err != nil {
 			return err
 		}
@@ -129,6 +134,7 @@ type queuesUpdateCommand struct {
 	KeepEnded     *time.Duration `placeholder:"DURATION" help:"How long items that have ended are known; 0s is not at all."`
 	MaxAttempts   int            `placeholder:"N" help:"How often an item may fail; --max-attempts=-1 is no limit."`
 	MaxRecoveries int            `placeholder:"N" help:"How many leases in a row may lapse until an item is buried."`
+	ParkAfter     *int           `placeholder:"N" help:"After so many failures the head of an ordering key is not tried again by itself; 0 is never."`
 	DeadQueue     *string        `placeholder:"QUEUE" help:"Receives what is buried; an empty one goes back to the queue's own."`
 	Reference     *string        `placeholder:"TEXT" help:"A note of yours."`
 	Revision      string         `placeholder:"TEXT" help:"Refuse the change unless this is still the queue's revision."`
@@ -141,6 +147,7 @@ func (f *queuesUpdateCommand) run(ctx context.Context, c *console) error {
 	u := client.QueueUpdate{
 		Revision: f.Revision, DeadQueue: f.DeadQueue, Reference: f.Reference, LeaseTimeout: f.LeaseTimeout,
 		MaxAttempts: f.MaxAttempts, MaxRecoveries: f.MaxRecoveries, ExpireTimeout: f.ExpireTimeout, KeepEnded: f.KeepEnded,
+		ParkAfter: f.ParkAfter,
 	}
 	if u == (client.QueueUpdate{Revision: f.Revision}) {
 		return usagef("nothing to change was given")

@@ -77,6 +77,7 @@ type queueView struct {
 	KeepEnded     span      `json:"keep_ended,omitempty"`
 	MaxAttempts   int       `json:"max_attempts"`
 	MaxRecoveries int       `json:"max_recoveries"`
+	ParkAfter     int       `json:"park_after,omitempty"`
 	Pause         string    `json:"pause,omitempty"`
 	CreatedAt     time.Time `json:"created_at,omitzero"`
 	UpdatedAt     time.Time `json:"updated_at,omitzero"`
@@ -87,7 +88,7 @@ func queueViewOf(q client.Queue) queueView {
 	return queueView{
 		QueueName: q.Name, DeadQueue: q.DeadQueue, Reference: q.Reference, LeaseTimeout: span(q.LeaseTimeout),
 		ExpireTimeout: span(q.ExpireTimeout), KeepEnded: span(q.KeepEnded), MaxAttempts: q.MaxAttempts,
-		MaxRecoveries: q.MaxRecoveries, Pause: q.Pause, CreatedAt: q.CreatedAt, UpdatedAt: q.UpdatedAt, Revision: q.Revision,
+		MaxRecoveries: q.MaxRecoveries, ParkAfter: q.ParkAfter, Pause: q.Pause, CreatedAt: q.CreatedAt, UpdatedAt: q.UpdatedAt, Revision: q.Revision,
 	}
 }
 

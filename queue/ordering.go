@@ -130,3 +130,48 @@ func (b *Broker) blockingHead(ctx context.Context, q *knownQueue, id ID) (*Item,
 func notBlocking(id ID, why string) error {
 	return fmt.Errorf("item %s %s: %w", id, why, ErrNotBlocking)
 }
+
+// parkedFor is for how long a parked head is put off: as long as anything may be. What ends
+// it is [Broker.Unblock].
+const parkedFor = maxAhead
+
+// IsParked says whether an item is the head of an ordering key that waits for somebody.
+func (it *Item) IsParked(parkAfter int32, now time.Time) bool {
+	return parkAfter > 0 && it.Attempts >= parkAfter && it.State(now) == Retrying && it.AvailableAt.Sub(now) > parkedFor/2
+}
+
+// park marks the retries of a call that are the last that a key has by itself. Items that the
+// caller does not have are read; those that are not as their receipts say the store refuses.
+func (b *Broker) park(ctx context.Context, call *SettleCall, targets []target) error {
+	var unread []ID
+	may := func(i int) bool {
+		s := targets[i].settings
+		return call.Entries[i].Outcome == Retry && s != nil && s.ParkAfter > 0 && !s.DeadLetter
+	}
+	for i := range call.Entries {
+		switch e := &call.Entries[i]; {
+		case !may(i):
+		case e.Item == nil:
+			unread = append(unread, e.Receipt.Key.ID)
+		default:
+			targets[i].parked = parks(e.Item, targets[i].settings)
+		}
+	}
+	if len(unread) == 0 {
+		return nil
+	}
+	found, err := b.read(ctx, unread)
+	if err != nil {
+		return err
+	}
+	for i := range call.Entries {
+		e := &call.Entries[i]
+		if it := found[e.Receipt.Key]; may(i) && e.Item == nil && it != nil {
+			targets[i].parked = parks(it, targets[i].settings)
+		}
+	}
+	return nil
+}
+
+// parks says whether one more failure of an item parks its key.
+func parks(it *Item, s *Settings) bool { return it.OrderingKey != "" && it.Attempts+1 >= s.ParkAfter }

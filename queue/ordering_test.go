@@ -192,3 +192,42 @@ func TestBroker_WhatStandsBehindIsCancelledAlone(t *testing.T) {
 		}
 	})
 }
+
+// A key whose head has failed often enough waits for somebody, whoever says that it failed;
+// what has no key is tried on.
+func TestBroker_ParksAKeyAfterFailures(t *testing.T) {
+	t.Parallel()
+	for _, told := range []bool{false, true} { // by a lane, which has the item, or by a receipt alone
+		bubble(t, func(t *testing.T, f *fixture) {
+			if _, err := f.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: "orders", ParkAfter: new(int32(2))}); err != nil {
+				t.Fatal(err)
+			}
+			made := f.produce(t, "orders", ordered("a", "a", "")...)
+			for range 2 {
+				for _, it := range f.lease(t, "orders", 10) {
+					e := queue.SettleEntry{Receipt: it.Receipt(), Outcome: queue.Retry, Delay: time.Minute}
+					if told {
+						e.Item = &it
+					}
+					f.settle(t, e)
+				}
+				<-time.After(time.Minute)
+			}
+			if got := f.lease(t, "orders", 10); len(got) != 1 || got[0].ID != made[2].ID {
+				t.Errorf("leased %v, want only what has no key", got)
+			}
+			head := f.find(t, made[0].ID)
+			if !head.IsParked(2, time.Now()) || head.Attempts != 2 || head.IsParked(0, time.Now()) {
+				t.Errorf("the head stands at %v after %d attempts, want it parked", head.AvailableAt, head.Attempts)
+			}
+			if err := f.Unblock(t.Context(), queue.UnblockCall{Namespace: ns, Queue: "orders", Item: made[0].ID}); err != nil {
+				t.Fatal(err)
+			}
+			again := f.leaseOne(t, "orders")
+			f.settle(t, queue.SettleEntry{Receipt: again.Receipt(), Outcome: queue.Retry})
+			if again.ID != made[0].ID || !func() bool { it := f.find(t, made[0].ID); return it.IsParked(2, time.Now()) }() {
+				t.Errorf("leased %v, want the head, which is parked again by one more failure", again.ID)
+			}
+		})
+	}
+}

@@ -133,6 +133,7 @@ func (u *SettingsUpdate) apply(s Settings) Settings {
 	setTo(&s.ExpireTTL, u.ExpireTTL)
 	setTo(&s.DeadQueue, u.DeadQueue)
 	setTo(&s.KeepEnded, u.KeepEnded)
+	setTo(&s.ParkAfter, u.ParkAfter)
 	setTo(&s.LeaseTTL, orKeep(u.LeaseTTL))
 	setTo(&s.MaxAttempts, orKeep(u.MaxAttempts))
 	setTo(&s.MaxRecoveries, orKeep(u.MaxRecoveries))
@@ -272,6 +273,8 @@ func (s *Settings) check() error {
 		return Invalid("lease_timeout", "is %s, longer than expire_timeout, %s", s.LeaseTTL, s.ExpireTTL)
 	case s.MaxAttempts < -1:
 		return Invalid("max_attempts", "is %d; want -1 for no limit, or 1 or more", s.MaxAttempts)
+	case s.ParkAfter < 0:
+		return Invalid("park_after", "is %d; want 0 for never, or 1 or more", s.ParkAfter)
 	case s.MaxRecoveries < 1:
 		return Invalid("max_recoveries", "is %d; want 1 or more", s.MaxRecoveries)
 	case s.Partitions < 1:

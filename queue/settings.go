@@ -28,6 +28,9 @@ type Settings struct {
 	DeadLetter bool
 	// Paused is what callers may not do now.
 	Paused Paused
+	// ParkAfter is after how many failures the head of an ordering key is not tried again by
+	// itself, so that its key waits for somebody; 0 is never.
+	ParkAfter int32 `json:",omitempty"`
 	// KeepEnded is how long items that have ended are known, with their results; 0 is
 	// not at all, and the journal's own age the most.
 	KeepEnded time.Duration
@@ -71,6 +74,7 @@ type SettingsUpdate struct {
 	MaxAttempts   *int32
 	MaxRecoveries *int32
 	KeepEnded     *time.Duration
+	ParkAfter     *int32
 	// DeadQueue, if empty, goes back to the queue's own.
 	DeadQueue *string
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // settleRequest is one caller's call, with the queues that it may bury into or tell.
@@ -39,6 +40,9 @@ func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error)
 	}
 	if !doomed {
 		if err := b.notify(ctx, &call, targets, toldEnds(&call)); err != nil {
+			return nil, err
+		}
+		if err := b.park(ctx, &call, targets); err != nil {
 			return nil, err
 		}
 	}
@@ -172,6 +176,8 @@ type target struct {
 	limit int32
 	// notice is there once it is known that the entry ends its item, and somebody is told.
 	notice *notice
+	// parked says that the item is not to be tried again by itself.
+	parked bool
 	// refused says why the entry cannot be done, whatever its lease: [ErrNotFound],
 	// [ErrAlreadyDead] or nil.
 	refused error
@@ -295,6 +301,9 @@ func settlement(e *SettleEntry, to *target, limit int) Settlement {
 	case to.settings.DeadLetter:
 		s.Undead = true
 		return s
+	}
+	if to.parked {
+		s.DueAt, s.Delay = time.Time{}, parkedFor
 	}
 	s.MaxAttempts = cmp.Or(e.MaxAttempts, to.limit, to.settings.MaxAttempts)
 	if e.Outcome == Retry && s.Reason == "" {

@@ -28,6 +28,9 @@ type Queue struct {
 	MaxAttempts int
 	// MaxRecoveries is how many lapses in a row bury an item: 3.
 	MaxRecoveries int
+	// ParkAfter is after how many failures the head of an ordering key is not tried again by
+	// itself, so that the key waits for Unblock; 0 is never.
+	ParkAfter int
 
 	// What follows is the server's to set.
 
@@ -54,6 +57,8 @@ type QueueUpdate struct {
 	// ExpireTimeout and KeepEnded, if they point to 0, are turned off.
 	ExpireTimeout *time.Duration
 	KeepEnded     *time.Duration
+	// ParkAfter, if it points to 0, is turned off.
+	ParkAfter *int
 }
 
 // CreateQueue makes a queue, or answers already_exists.
@@ -61,6 +66,9 @@ func (c *Client) CreateQueue(ctx context.Context, q Queue) error {
 	w := &v1.QueueInfo{
 		QueueName: q.Name, LeaseTimeout: text(q.LeaseTimeout), ExpireTimeout: text(q.ExpireTimeout), KeepEnded: text(q.KeepEnded),
 		MaxAttempts: count(q.MaxAttempts), MaxRecoveries: count(q.MaxRecoveries),
+	}
+	if q.ParkAfter != 0 {
+		w.ParkAfter = new(count(q.ParkAfter))
 	}
 	if q.DeadQueue != "" {
 		w.DeadQueue = &q.DeadQueue
@@ -73,11 +81,15 @@ func (c *Client) CreateQueue(ctx context.Context, q Queue) error {
 
 // UpdateQueue changes a queue.
 func (c *Client) UpdateQueue(ctx context.Context, name string, u QueueUpdate) error {
-	return c.call(ctx, "queues.update", &v1.QueueInfo{
+	w := &v1.QueueInfo{
 		QueueName: name, Revision: u.Revision, DeadQueue: u.DeadQueue, Reference: u.Reference,
 		LeaseTimeout: text(u.LeaseTimeout), ExpireTimeout: presentText(u.ExpireTimeout), KeepEnded: presentText(u.KeepEnded),
 		MaxAttempts: count(u.MaxAttempts), MaxRecoveries: count(u.MaxRecoveries),
-	}, nil)
+	}
+	if u.ParkAfter != nil {
+		w.ParkAfter = new(count(*u.ParkAfter))
+	}
+	return c.call(ctx, "queues.update", w, nil)
 }
 
 // presentText writes a duration that is set also if it is 0.
@@ -149,7 +161,7 @@ func queueOf(q *v1.QueueInfo) Queue {
 		Name: q.GetQueueName(), DeadQueue: q.GetDeadQueue(), Reference: q.GetReference(),
 		LeaseTimeout: span(q.GetLeaseTimeout()), ExpireTimeout: span(q.GetExpireTimeout()), KeepEnded: span(q.GetKeepEnded()),
 		MaxAttempts: int(q.GetMaxAttempts()), MaxRecoveries: int(q.GetMaxRecoveries()),
-		Pause: q.GetPause(), CreatedAt: instant(q.GetCreatedAt()), UpdatedAt: instant(q.GetUpdatedAt()), Revision: q.GetRevision(),
+		ParkAfter: int(q.GetParkAfter()), Pause: q.GetPause(), CreatedAt: instant(q.GetCreatedAt()), UpdatedAt: instant(q.GetUpdatedAt()), Revision: q.GetRevision(),
 	}
 }
 

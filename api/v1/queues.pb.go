@@ -56,7 +56,10 @@ type QueueInfo struct {
 	Pause string `protobuf:"bytes,22,opt,name=pause,proto3" json:"pause,omitempty"`
 	// How long items that have ended are known, with their results: default 0s, at most
 	// 72h.
-	KeepEnded     string `protobuf:"bytes,23,opt,name=keep_ended,json=keepEnded,proto3" json:"keep_ended,omitempty"`
+	KeepEnded string `protobuf:"bytes,23,opt,name=keep_ended,json=keepEnded,proto3" json:"keep_ended,omitempty"`
+	// After so many failures the head of an ordering key is not tried again by itself, so that
+	// the key waits for queue.unblock; default 0, never.
+	ParkAfter     *int32 `protobuf:"varint,24,opt,name=park_after,json=parkAfter,proto3,oneof" json:"park_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -187,6 +190,13 @@ func (x *QueueInfo) GetKeepEnded() string {
 		return x.KeepEnded
 	}
 	return ""
+}
+
+func (x *QueueInfo) GetParkAfter() int32 {
+	if x != nil && x.ParkAfter != nil {
+		return *x.ParkAfter
+	}
+	return 0
 }
 
 // Partition is one ordered set of a queue.
@@ -511,7 +521,7 @@ var File_posthaste_v1_queues_proto protoreflect.FileDescriptor
 
 const file_posthaste_v1_queues_proto_rawDesc = "" +
 	"\n" +
-	"\x19posthaste/v1/queues.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd7\x04\n" +
+	"\x19posthaste/v1/queues.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x05\n" +
 	"\tQueueInfo\x12\x1d\n" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x129\n" +
@@ -534,10 +544,13 @@ const file_posthaste_v1_queues_proto_rawDesc = "" +
 	"\brevision\x18\x15 \x01(\tR\brevision\x12\x14\n" +
 	"\x05pause\x18\x16 \x01(\tR\x05pause\x12\x1d\n" +
 	"\n" +
-	"keep_ended\x18\x17 \x01(\tR\tkeepEndedB\r\n" +
+	"keep_ended\x18\x17 \x01(\tR\tkeepEnded\x12\"\n" +
+	"\n" +
+	"park_after\x18\x18 \x01(\x05H\x02R\tparkAfter\x88\x01\x01B\r\n" +
 	"\v_dead_queueB\f\n" +
 	"\n" +
-	"_reference\")\n" +
+	"_referenceB\r\n" +
+	"\v_park_after\")\n" +
 	"\tPartition\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\"W\n" +
 	"\x11QueuesListRequest\x12\x14\n" +
