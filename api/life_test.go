@@ -25,7 +25,9 @@ import (
 func whole(t *testing.T) *env {
 	t.Helper()
 	store := memory.New(memory.Options{})
+	known := &struct{ *subscriptions.Service }{}
 	broker := queue.New(store, queue.Options{
+		Subscribers: known,
 		Queues:   storage.NewCollection[queue.Settings](store, "queue"),
 		Counters: storage.NewCollection[queue.Counter](store, "counter"),
 		Numbers:  storage.NewCollection[queue.NumberEntry](store, "number"),
@@ -36,6 +38,7 @@ func whole(t *testing.T) *env {
 		Queues: broker, CheckURL: func(string) error { return nil }, CheckHeaders: webhooks.CheckHeaders,
 		NewSecret: webhooks.NewSecret, Sealer: seal.Random(),
 	})
+	known.Service = subs
 	e := &env{T: t, log: new(logBuffer)}
 	e.server = api.New(api.Options{Broker: broker, Subscriptions: subs, Durable: store.Durable()})
 

@@ -163,6 +163,7 @@ func (s *Server) routes() {
 	s.queueRoutes()
 	s.settleRoutes()
 	s.queuesRoutes()
+	s.topicRoutes()
 	s.storageRoutes()
 	s.importRoutes()
 	s.itemRoutes()

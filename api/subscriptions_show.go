@@ -13,7 +13,7 @@ import (
 // subscription shows everything but the signing secrets, and masks what may be one.
 func subscription(s *subscriptions.Subscription) *v1.Subscription {
 	return &v1.Subscription{
-		Name: s.Name, QueueName: s.Queue, Url: maskedURL(s.URL), Method: s.Method, Headers: maskedHeaders(s.Headers),
+		Name: s.Name, QueueName: s.Queue, Topic: s.Topic, Url: maskedURL(s.URL), Method: s.Method, Headers: maskedHeaders(s.Headers),
 		Timeout: formatDuration(s.Timeout), MaxInFlight: count(s.MaxInFlight), Rate: shownRate(s.Rate),
 		Retry: shownPolicy(&s.Retry),
 

@@ -29,7 +29,8 @@ const (
 type Subscription struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The queue that it drains, made if it is not there. It cannot be changed.
+	// The queue that it drains, made if it is not there. It cannot be changed. Give this or
+	// topic.
 	QueueName string `protobuf:"bytes,2,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
 	// Answers show the values of its query as [redacted]. An update with that very URL
 	// keeps the one that is kept.
@@ -93,8 +94,11 @@ type Subscription struct {
 	FailingSince *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
 	// Set by the server: until when secrets from before a rotation sign, newest first.
 	OldSecretsUntil []*timestamppb.Timestamp `protobuf:"bytes,30,rep,name=old_secrets_until,json=oldSecretsUntil,proto3" json:"old_secrets_until,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The topic of which it gets every item, into a queue of its own: queue_name is
+	// <topic>~<name> then. It cannot be changed. Without a url consumers pull from there.
+	Topic         string `protobuf:"bytes,31,opt,name=topic,proto3" json:"topic,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Subscription) Reset() {
@@ -335,6 +339,13 @@ func (x *Subscription) GetOldSecretsUntil() []*timestamppb.Timestamp {
 		return x.OldSecretsUntil
 	}
 	return nil
+}
+
+func (x *Subscription) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
 }
 
 // Batch sends several items in one request.
@@ -1322,7 +1333,8 @@ var File_posthaste_v1_subscriptions_proto protoreflect.FileDescriptor
 
 const file_posthaste_v1_subscriptions_proto_rawDesc = "" +
 	"\n" +
-	" posthaste/v1/subscriptions.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bposthaste/v1/attempts.proto\x1a\x19posthaste/v1/common.proto\x1a\x18posthaste/v1/queue.proto\"\xee\t\n" +
+	" posthaste/v1/subscriptions.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bposthaste/v1/attempts.proto\x1a\x19posthaste/v1/common.proto\x1a\x18posthaste/v1/queue.proto\"\x84\n" +
+	"\n" +
 	"\fSubscription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -1358,7 +1370,8 @@ const file_posthaste_v1_subscriptions_proto_rawDesc = "" +
 	"\aon_done\x18\x1b \x01(\tH\x05R\x06onDone\x88\x01\x01\x12&\n" +
 	"\x04auth\x18\x1c \x01(\v2\x12.posthaste.v1.AuthR\x04auth\x12?\n" +
 	"\rfailing_since\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\x12F\n" +
-	"\x11old_secrets_until\x18\x1e \x03(\v2\x1a.google.protobuf.TimestampR\x0foldSecretsUntil\x1a:\n" +
+	"\x11old_secrets_until\x18\x1e \x03(\v2\x1a.google.protobuf.TimestampR\x0foldSecretsUntil\x12\x14\n" +
+	"\x05topic\x18\x1f \x01(\tR\x05topic\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +
