@@ -14,6 +14,7 @@ func subscriptionRecord(s client.Subscription, now time.Time) *record {
 	r := new(record)
 	r.paint("subscription", s.Name, bold)
 	r.set("queue", s.Queue)
+	r.set("topic", s.Topic)
 	r.set("url", strings.TrimSpace(s.Method+" "+s.URL))
 	if s.AllowTarget {
 		r.set("targets", "items may bring their own")

@@ -9,6 +9,7 @@ import (
 type subscriptionView struct {
 	Name            string            `json:"name"`
 	QueueName       string            `json:"queue_name"`
+	Topic           string            `json:"topic,omitempty"`
 	URL             string            `json:"url,omitempty"`
 	Method          string            `json:"method,omitempty"`
 	Headers         map[string]string `json:"headers,omitempty"`
@@ -113,7 +114,7 @@ type hostLaneView struct {
 
 func subscriptionViewOf(s client.Subscription) subscriptionView {
 	v := subscriptionView{
-		Name: s.Name, QueueName: s.Queue, URL: s.URL, Method: s.Method, Headers: s.Headers, Timeout: span(s.Timeout),
+		Name: s.Name, QueueName: s.Queue, Topic: s.Topic, URL: s.URL, Method: s.Method, Headers: s.Headers, Timeout: span(s.Timeout),
 		MaxInFlight: s.MaxInFlight, Retry: retryPolicyViewOf(s.Retry),
 		AllowTarget: s.AllowTarget, HTTP2: s.HTTP2, Format: s.Format,
 		Defer: s.Defer, DeferTimeout: span(s.DeferTimeout), MaxDeferred: s.MaxDeferred, Log: s.Log, OnDone: s.OnDone,

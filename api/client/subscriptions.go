@@ -16,7 +16,10 @@ type Subscription struct {
 	Name string
 	// Queue is made if it is not there. A queue has one subscription.
 	Queue string
-	// URL may be empty with AllowTarget.
+	// Topic, instead of a queue, has every item of a topic copied into a queue of the
+	// subscription's own, which answers name in Queue.
+	Topic string
+	// URL may be empty with AllowTarget; and with Topic, where consumers lease from Queue.
 	URL string
 	// Method is POST, PUT or PATCH: POST.
 	Method string

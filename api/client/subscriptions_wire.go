@@ -11,7 +11,7 @@ import (
 // wire is a creation.
 func (s *Subscription) wire() *v1.Subscription {
 	w := &v1.Subscription{
-		Name: s.Name, QueueName: s.Queue, Url: s.URL, Method: s.Method, Headers: s.Headers, Timeout: text(s.Timeout),
+		Name: s.Name, QueueName: s.Queue, Topic: s.Topic, Url: s.URL, Method: s.Method, Headers: s.Headers, Timeout: text(s.Timeout),
 		MaxInFlight: count(s.MaxInFlight), Rate: s.Rate.wire(), Retry: s.Retry.wire(),
 		AllowTarget: present(s.AllowTarget), Http2: present(s.HTTP2), Format: present(s.Format),
 		Defer: present(s.Defer), DeferTimeout: text(s.DeferTimeout), MaxDeferred: count(s.MaxDeferred),
@@ -96,7 +96,7 @@ func (a *Auth) wire() *v1.Auth {
 
 func subscriptionOf(s *v1.Subscription) Subscription {
 	out := Subscription{
-		Name: s.GetName(), Queue: s.GetQueueName(), URL: s.GetUrl(), Method: s.GetMethod(), Headers: s.GetHeaders(),
+		Name: s.GetName(), Queue: s.GetQueueName(), Topic: s.GetTopic(), URL: s.GetUrl(), Method: s.GetMethod(), Headers: s.GetHeaders(),
 		Timeout: span(s.GetTimeout()), MaxInFlight: int(s.GetMaxInFlight()), Retry: retryPolicyOf(s.GetRetry()),
 		Rate:        Rate{Count: int(s.GetRate().GetCount()), Period: span(s.GetRate().GetPeriod())},
 		AllowTarget: s.GetAllowTarget(), HTTP2: s.GetHttp2(), Format: s.GetFormat(),
