@@ -28,9 +28,9 @@ func whole(t *testing.T) *env {
 	known := &struct{ *subscriptions.Service }{}
 	broker := queue.New(store, queue.Options{
 		Subscribers: known,
-		Queues:   storage.NewCollection[queue.Settings](store, "queue"),
-		Counters: storage.NewCollection[queue.Counter](store, "counter"),
-		Numbers:  storage.NewCollection[queue.NumberEntry](store, "number"),
+		Queues:      storage.NewCollection[queue.Settings](store, "queue"),
+		Counters:    storage.NewCollection[queue.Counter](store, "counter"),
+		Numbers:     storage.NewCollection[queue.NumberEntry](store, "number"),
 	})
 	subs := subscriptions.New(subscriptions.Options{
 		Docs:   storage.NewCollection[subscriptions.Document](store, "subscription"),

@@ -409,4 +409,3 @@ func TestTopic_Delete(t *testing.T) {
 		f.create(t, queue.Settings{Name: "events"})
 	})
 }
-

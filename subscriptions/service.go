@@ -332,4 +332,3 @@ func (s *Service) All(ctx context.Context) ([]Subscription, error) {
 	}
 	return all, nil
 }
-
