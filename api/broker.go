@@ -24,6 +24,11 @@ type Broker interface {
 	UpdateQueue(ctx context.Context, u queue.SettingsUpdate) (queue.Settings, error)
 	Queue(ctx context.Context, ns queue.Namespace, name string) (queue.Settings, uint64, error)
 	Queues(ctx context.Context, ns queue.Namespace, pivot string, limit int) ([]queue.Versioned[queue.Settings], error)
+	CreateTopic(ctx context.Context, ns queue.Namespace, name, reference string) (queue.Settings, error)
+	UpdateTopic(ctx context.Context, u queue.TopicUpdate) (queue.Settings, error)
+	Topic(ctx context.Context, ns queue.Namespace, name string) (queue.Settings, uint64, error)
+	Topics(ctx context.Context, ns queue.Namespace, pivot string, limit int) ([]queue.Versioned[queue.Settings], error)
+	DeleteTopic(ctx context.Context, ns queue.Namespace, name string, force bool) error
 	DeleteQueue(ctx context.Context, ns queue.Namespace, name string, force bool) error
 	QueueName(ctx context.Context, n queue.Number) (string, error)
 	Pause(ctx context.Context, ns queue.Namespace, name string, what queue.Paused) (queue.Settings, error)

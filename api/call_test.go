@@ -21,6 +21,7 @@ var methods = []string{
 	"queue.complete", "queue.retry", "queue.release", "queue.bury", "queue.extend",
 	"queue.clear", "queue.reload", "queue.keys", "queue.unblock", "queue.redrive",
 	"queues.create", "queues.update", "queues.list", "queues.info", "queues.delete", "queues.pause", "queues.resume",
+	"topics.create", "topics.update", "topics.list", "topics.info", "topics.delete",
 	"storage/items.list", "storage/scheduled.list", "storage/items.import", "storage/items.delete",
 	"items.info", "items.wait", "items.cancel",
 	"subscriptions.create", "subscriptions.update", "subscriptions.list", "subscriptions.info",
@@ -118,7 +119,7 @@ func TestCall_TakesOnlyTypesThatItReads(t *testing.T) {
 func TestCall_LaterMethodsAndUnknownOnes(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
-	for _, m := range []string{"topics.create", "apikeys.list", "audit.list"} {
+	for _, m := range []string{"namespaces.create", "apikeys.list", "audit.list"} {
 		e.call(m, `{}`).want(400, "not_supported")
 	}
 	e.call("queue.foo", `{}`).want(404, "no_such_method")
@@ -159,7 +160,7 @@ func TestProduce_TakesEscapedPaths(t *testing.T) {
 func TestI08_PagesAreBounded(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
-	for _, m := range []string{"queues.list", "subscriptions.list"} {
+	for _, m := range []string{"queues.list", "topics.list", "subscriptions.list"} {
 		for _, limit := range []string{"-1", "1001", "2147483647"} {
 			e.call(m, `{"limit":`+limit+`}`).invalid("limit", "want 1 to 1000")
 		}

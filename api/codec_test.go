@@ -113,7 +113,7 @@ func TestCodec_RefusalsAreInTheTypeOfTheAnswer(t *testing.T) {
 	}
 	e.refusedInProto(in("/v1/nothing", ""), 404, "no_such_method")
 	e.refusedInProto(in("/livez", ""), 405, "method_not_allowed")
-	e.refusedInProto(in("/v1/topics.create", ""), 400, "not_supported")
+	e.refusedInProto(in("/v1/namespaces.create", ""), 400, "not_supported")
 	e.refusedInProto(in("/v1/queue.stats?a=b", ""), 400, "invalid")
 	e.refusedInProto(in("/v1/queue.stats", "", "Posthaste-Delay", "1s"), 400, "invalid")
 	e.refusedInProto(in("/v1/queue.stats", strings.Repeat("x", 101)), 413, "too_large")

@@ -40,6 +40,8 @@ var answers = map[string]struct {
 	"ErrNotSupported":   {queue.ErrNotSupported, 400, "not_supported", ""},
 	"InvalidError":      {queue.Invalid("items[3].delay", "is odd"), 400, "invalid", ""},
 	"TooLargeError":     {&queue.TooLargeError{Field: "items", Limit: 1000, Unit: "items"}, 413, "too_large", ""},
+	"FanOutError":       {&queue.FanOutError{Topic: "events", Items: 11, Copies: 11_000, Limit: 10_000, Unit: "copies"}, 413, "fan_out_too_large", ""},
+	"TopicError":        {&queue.TopicError{Topic: "events"}, 400, "is_topic", ""},
 	"OverloadedError":   {&queue.OverloadedError{What: "requests", RetryAfter: 1500 * time.Millisecond}, 429, "overloaded", "2"},
 	"EndedError":        {&queue.EndedError{ID: queue.NewID()}, 404, "not_found", ""},
 	"UnsupportedError":  {&queue.UnsupportedError{What: "field x"}, 400, "not_supported", ""},

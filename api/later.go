@@ -10,12 +10,10 @@ import "github.com/posthaste-io/posthaste/api/wirejson"
 var laterFields = wirejson.Later{
 	"posthaste.v1.QueuesListRequest": {"namespace"},
 	"posthaste.v1.QueueInfo":         {"namespace", "retry", "storage", "quotas"},
-	"posthaste.v1.Subscription":      {"topic", "filter"},
 }
 
 // laterMethods are calls.
 var laterMethods = []string{
-	"topics.create", "topics.list", "topics.info", "topics.update", "topics.delete",
 	"namespaces.create", "namespaces.list", "namespaces.info", "namespaces.update", "namespaces.delete",
 	"apikeys.create", "apikeys.list", "apikeys.info", "apikeys.update", "apikeys.delete",
 	"roles.create", "roles.list", "roles.info", "roles.update", "roles.delete",

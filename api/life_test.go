@@ -25,10 +25,12 @@ import (
 func whole(t *testing.T) *env {
 	t.Helper()
 	store := memory.New(memory.Options{})
+	known := &struct{ *subscriptions.Service }{}
 	broker := queue.New(store, queue.Options{
-		Queues:   storage.NewCollection[queue.Settings](store, "queue"),
-		Counters: storage.NewCollection[queue.Counter](store, "counter"),
-		Numbers:  storage.NewCollection[queue.NumberEntry](store, "number"),
+		Subscribers: known,
+		Queues:      storage.NewCollection[queue.Settings](store, "queue"),
+		Counters:    storage.NewCollection[queue.Counter](store, "counter"),
+		Numbers:     storage.NewCollection[queue.NumberEntry](store, "number"),
 	})
 	subs := subscriptions.New(subscriptions.Options{
 		Docs:   storage.NewCollection[subscriptions.Document](store, "subscription"),
@@ -36,6 +38,7 @@ func whole(t *testing.T) *env {
 		Queues: broker, CheckURL: func(string) error { return nil }, CheckHeaders: webhooks.CheckHeaders,
 		NewSecret: webhooks.NewSecret, Sealer: seal.Random(),
 	})
+	known.Service = subs
 	e := &env{T: t, log: new(logBuffer)}
 	e.server = api.New(api.Options{Broker: broker, Subscriptions: subs, Durable: store.Durable()})
 

@@ -210,6 +210,8 @@ func (m *method[Q, P]) field(q Q) string {
 		return m.place(q)
 	case m.noun == "queue":
 		return "queue_name"
+	case m.noun == "topic":
+		return "topic"
 	default:
 		return "name"
 	}

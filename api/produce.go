@@ -73,6 +73,9 @@ func (s *Server) produceReply(status int32, produced []queue.Produced) *v1.Produ
 	}
 	for i, it := range produced {
 		p.Items[i] = &v1.Produced{ItemId: it.ID.String(), Duplicate: it.Duplicate}
+		if it.Copies != nil {
+			p.Items[i].Copies = new(count(*it.Copies))
+		}
 	}
 	return p
 }

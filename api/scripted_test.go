@@ -95,3 +95,25 @@ func (b *broker) Unblock(_ context.Context, call queue.UnblockCall) error {
 	}
 	return b.unblock(call)
 }
+
+// Of topics it knows none; what they do is tried with a real one.
+
+func (b *broker) CreateTopic(context.Context, queue.Namespace, string, string) (queue.Settings, error) {
+	return queue.Settings{}, queue.ErrNotFound
+}
+
+func (b *broker) UpdateTopic(context.Context, queue.TopicUpdate) (queue.Settings, error) {
+	return queue.Settings{}, queue.ErrNotFound
+}
+
+func (b *broker) Topic(context.Context, queue.Namespace, string) (queue.Settings, uint64, error) {
+	return queue.Settings{}, 0, queue.ErrNotFound
+}
+
+func (b *broker) Topics(context.Context, queue.Namespace, string, int) ([]queue.Versioned[queue.Settings], error) {
+	return nil, nil
+}
+
+func (b *broker) DeleteTopic(context.Context, queue.Namespace, string, bool) error {
+	return queue.ErrNotFound
+}

@@ -164,6 +164,7 @@ func (s *Server) routes() {
 	s.orderingRoutes()
 	s.settleRoutes()
 	s.queuesRoutes()
+	s.topicRoutes()
 	s.storageRoutes()
 	s.importRoutes()
 	s.itemRoutes()

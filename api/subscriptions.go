@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	v1 "github.com/posthaste-io/posthaste/api/v1"
@@ -11,7 +13,7 @@ import (
 
 func (s *Server) subscriptionRoutes() {
 	queues := func(q *v1.Subscription) names {
-		return append(ifNamed("queue_name", q.GetQueueName()), ifNamed("on_done", q.GetOnDone())...)
+		return slices.Concat(ifNamed("queue_name", q.GetQueueName()), ifNamed("topic", q.GetTopic()), ifNamed("on_done", q.GetOnDone()))
 	}
 	whole := func(name string, do func(context.Context, *call, *v1.Subscription) (*v1.Subscription, error)) {
 		register(s, method[*v1.Subscription, *v1.Subscription]{
@@ -73,7 +75,7 @@ func (s *Server) createSubscription(ctx context.Context, c *call, q *v1.Subscrip
 		}
 	}
 	sub, err := s.subs.Create(ctx, subscriptions.CreateParams{
-		Namespace: c.namespace, Name: q.GetName(), Queue: q.GetQueueName(),
+		Namespace: c.namespace, Name: q.GetName(), Queue: q.GetQueueName(), Topic: q.GetTopic(),
 		Secret: subscriptions.Secret(q.GetSecret()), Paused: q.GetPaused(), Change: change,
 	})
 	if err != nil {
@@ -104,12 +106,12 @@ func (s *Server) updateSubscription(ctx context.Context, c *call, q *v1.Subscrip
 	return subscription(&sub), nil
 }
 
-// compare refuses an update that names another queue or, without saying so in its
+// compare refuses an update that names another queue or topic or, without saying so in its
 // name, would end a pause or begin one, and gives it the values that its masks stand
 // for. What info answered may be sent back.
 func (s *Server) compare(ctx context.Context, c *call, q *v1.Subscription, params *subscriptions.UpdateParams) error {
 	masked := isMasked(&params.Change)
-	if q.GetQueueName() == "" && !q.GetPaused() && !masked {
+	if q.GetQueueName() == "" && q.GetTopic() == "" && !q.GetPaused() && !masked {
 		return nil
 	}
 	sub, err := s.subs.Get(ctx, c.namespace, q.GetName())
@@ -118,6 +120,8 @@ func (s *Server) compare(ctx context.Context, c *call, q *v1.Subscription, param
 		return err
 	case q.GetQueueName() != "" && q.GetQueueName() != sub.Queue:
 		return queue.Invalid("queue_name", "is %s and cannot be changed; delete the subscription and create it anew", sub.Queue)
+	case q.GetTopic() != "" && q.GetTopic() != sub.Topic:
+		return queue.Invalid("topic", "is %s and cannot be changed; delete the subscription and create it anew", cmp.Or(sub.Topic, "none"))
 	case q.GetPaused() && !sub.Paused:
 		return queue.Invalid("paused", "is changed by subscriptions.pause and subscriptions.resume")
 	case !masked:

@@ -13,7 +13,7 @@ import (
 func subscriptionChange(q *v1.Subscription) (subscriptions.Change, error) {
 	change := subscriptions.Change{
 		URL: given(q.GetUrl()), Method: given(q.GetMethod()), Headers: q.GetHeaders(),
-		AllowTarget: q.AllowTarget, HTTP2: q.Http2, OnDone: q.OnDone,
+		AllowTarget: q.AllowTarget, HTTP2: q.Http2, OnDone: q.OnDone, Filter: readFilter(q.GetFilter()),
 		Format: word[subscriptions.Format](q.GetFormat()), Log: word[subscriptions.LogPolicy](q.GetLog()),
 		Defer: subscriptions.DeferChange{Allowed: q.Defer},
 		Auth:  authChange(q.GetAuth()),
@@ -122,4 +122,12 @@ func policyChange(q *v1.RetryPolicy) (change subscriptions.PolicyChange, err err
 		}
 	}
 	return change, nil
+}
+
+// readFilter is nil for one that was left out.
+func readFilter(f *v1.Filter) *subscriptions.Filter {
+	if f == nil {
+		return nil
+	}
+	return &subscriptions.Filter{Kinds: f.GetKinds(), CEL: f.GetCel(), OnError: subscriptions.OnError(f.GetOnError())}
 }

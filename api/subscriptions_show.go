@@ -13,11 +13,11 @@ import (
 // subscription shows everything but the signing secrets, and masks what may be one.
 func subscription(s *subscriptions.Subscription) *v1.Subscription {
 	return &v1.Subscription{
-		Name: s.Name, QueueName: s.Queue, Url: maskedURL(s.URL), Method: s.Method, Headers: maskedHeaders(s.Headers),
+		Name: s.Name, QueueName: s.Queue, Topic: s.Topic, Url: maskedURL(s.URL), Method: s.Method, Headers: maskedHeaders(s.Headers),
 		Timeout: formatDuration(s.Timeout), MaxInFlight: count(s.MaxInFlight), Rate: shownRate(s.Rate),
 		Retry: shownPolicy(&s.Retry),
 
-		AllowTarget: &s.AllowTarget, Http2: &s.HTTP2, Format: given(cmp.Or(string(s.Format), "plain")),
+		Filter: shownFilter(&s.Filter), AllowTarget: &s.AllowTarget, Http2: &s.HTTP2, Format: given(cmp.Or(string(s.Format), "plain")),
 		Defer: &s.Defer.Allowed, DeferTimeout: formatDuration(s.Defer.Timeout), MaxDeferred: count(s.Defer.Max),
 		Batch: shownBatch(s.Batch), Log: given(cmp.Or(string(s.Log), "all")), OnDone: given(s.OnDone), Auth: maskedAuth(&s.Auth),
 
@@ -88,4 +88,11 @@ func shownLane(state *LaneState) *v1.Lane {
 		})
 	}
 	return lane
+}
+
+func shownFilter(f *subscriptions.Filter) *v1.Filter {
+	if f.IsZero() {
+		return nil
+	}
+	return &v1.Filter{Kinds: f.Kinds, Cel: f.CEL, OnError: cmp.Or(string(f.OnError), "deliver")}
 }

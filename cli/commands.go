@@ -22,7 +22,8 @@ type Commands struct {
 	Tail          tailCommand           `cmd:"" group:"items" help:"Follow the log of attempts: each push and what came of it, until it is interrupted."`
 	Redrive       redriveCommand        `cmd:"" group:"items" help:"Move buried items back, with fresh attempts."`
 	Queues        queuesCommands        `cmd:"" group:"queues" help:"Make, change, pause, count and clear queues."`
-	Subscriptions subscriptionsCommands `cmd:"" group:"queues" help:"Make, change and pause the endpoints that queues are pushed to."`
+	Topics        topicsCommands        `cmd:"" group:"queues" help:"Make, change and delete topics, which copy items to all who subscribe."`
+	Subscriptions subscriptionsCommands `cmd:"" group:"queues" help:"Make, change and pause the endpoints that queues and topics are pushed to."`
 	Schedules     schedulesCommands     `cmd:"" group:"queues" help:"Make, change, pause and preview what produces items at the times of a cron expression."`
 	Top           topCommand            `cmd:"" group:"queues" help:"Watch queues and the pushes of subscriptions."`
 	Doctor        doctorCommand         `cmd:"" group:"queues" help:"Look for what is wrong with a server, its queues and its subscriptions, and say what to do."`
@@ -34,7 +35,7 @@ type Commands struct {
 // Groups are the headings of commands and flags in a help text.
 var Groups = []kong.Group{
 	{Key: "items", Title: "Items:"},
-	{Key: "queues", Title: "Queues, subscriptions and schedules:"},
+	{Key: "queues", Title: "Queues, topics, subscriptions and schedules:"},
 	{Key: "program", Title: "This program:"},
 	{Key: "connection", Title: "Server and output:"},
 }

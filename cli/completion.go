@@ -128,6 +128,8 @@ func followWords(root *kong.Node, words []string) place {
 	switch {
 	case p.value != nil:
 		p.names = namesOf(p.value.Name)
+	case p.positional != nil && p.positional.Name == "topic":
+		p.names = "topic" // so is one of --topic
 	case p.positional != nil && p.positional.Name == "schedule":
 		p.names = "schedule" // a flag of this name takes something else
 	case p.positional != nil:
@@ -224,6 +226,8 @@ func serverNames(ctx context.Context, of string, f connection) []string {
 	switch of {
 	case "queue":
 		return namesIn(cl.Queues(ctx), func(q client.Queue) string { return q.Name })
+	case "topic":
+		return namesIn(cl.Topics(ctx), func(t client.Topic) string { return t.Name })
 	case "schedule":
 		return namesIn(cl.Schedules(ctx), func(s client.Schedule) string { return s.Name })
 	default:

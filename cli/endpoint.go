@@ -35,6 +35,7 @@ type endpointFlags struct {
 	Log          string            `enum:",all,failures,off" default:"" placeholder:"WHICH" help:"Which attempts are kept: all, failures or off. Default all."`
 	OnDone       *string           `placeholder:"QUEUE" help:"Tell this queue how items end, unless they name one themselves; an empty one tells nobody."`
 
+	filterFlags
 	batchFlags
 	authFlags
 }
@@ -129,6 +130,9 @@ func (f *endpointFlags) creation(ctx context.Context, c *console) (client.Subscr
 	if f.OnDone != nil {
 		s.OnDone = *f.OnDone
 	}
+	if filter := f.filter(); filter != nil {
+		s.Filter = *filter
+	}
 	if f.givesBatch() {
 		b := new(client.Batch)
 		if err := f.changeBatch(b); err != nil {
@@ -158,7 +162,7 @@ func (f *endpointFlags) update() (client.SubscriptionUpdate, error) {
 	u := client.SubscriptionUpdate{
 		Method: f.Method, Timeout: f.Timeout, MaxInFlight: f.MaxInFlight, Rate: (*client.Rate)(f.Rate),
 		AllowTarget: f.AllowTarget, HTTP2: f.HTTP2, Format: f.Format,
-		Defer: f.Defer, DeferTimeout: f.DeferTimeout, MaxDeferred: f.MaxDeferred, Log: f.Log, OnDone: f.OnDone,
+		Defer: f.Defer, DeferTimeout: f.DeferTimeout, MaxDeferred: f.MaxDeferred, Log: f.Log, OnDone: f.OnDone, Filter: f.filter(),
 	}
 	if len(headers) > 0 {
 		u.Headers = headers

@@ -258,7 +258,7 @@ func (p *producer) keep(batch []line, produced []client.Produced) error {
 			p.duplicates++
 		}
 		if p.json {
-			v := lineView{Line: l.number, producedView: &producedView{produced[i].ItemID, produced[i].Duplicate}}
+			v := lineView{Line: l.number, producedView: new(producedViewOf(produced[i]))}
 			if err := p.c.object(v); err != nil {
 				return err
 			}

@@ -131,7 +131,7 @@ func (f *produceCommand) run(ctx context.Context, c *console) error {
 			return err
 		}
 		if f.JSON {
-			return c.object(producedView{produced[0].ItemID, produced[0].Duplicate})
+			return c.object(producedViewOf(produced[0]))
 		}
 		if produced[0].Duplicate {
 			c.note("the key is known: this is the first item with it, and no other was added")

@@ -14,6 +14,7 @@ func subscriptionRecord(s client.Subscription, now time.Time) *record {
 	r := new(record)
 	r.paint("subscription", s.Name, bold)
 	r.set("queue", s.Queue)
+	r.set("topic", s.Topic)
 	r.set("url", strings.TrimSpace(s.Method+" "+s.URL))
 	if s.AllowTarget {
 		r.set("targets", "items may bring their own")
@@ -48,6 +49,8 @@ func subscriptionRecord(s client.Subscription, now time.Time) *record {
 		r.set("log", s.Log)
 	}
 	r.set("on done", s.OnDone)
+	r.set("kinds", strings.Join(s.Filter.Kinds, " "))
+	r.set("filter", s.Filter.CEL)
 	r.lane(s.Lane, now)
 	r.set("created", when(s.CreatedAt, now))
 	r.set("updated", when(s.UpdatedAt, now))

@@ -16,7 +16,7 @@ type subscriptionsCommands struct {
 	Info   subscriptionsInfoCommand   `cmd:"" help:"Show a subscription, and what its pushes do now."`
 	Create subscriptionsCreateCommand `cmd:"" help:"Push a queue's items to an endpoint. The queue is made if it is not there; the secret that signs pushes is shown once."`
 	Update subscriptionsUpdateCommand `cmd:"" help:"Change what is given, and nothing else."`
-	Delete subscriptionsDeleteCommand `cmd:"" help:"End pushes. The queue stays, and its items can be leased."`
+	Delete subscriptionsDeleteCommand `cmd:"" help:"End pushes. The queue stays, and its items can be leased; that of a subscription on a topic is deleted with all items in it."`
 	Pause  subscriptionsPauseCommand  `cmd:"" help:"Stop pushes; those that run go on."`
 	Resume subscriptionsResumeCommand `cmd:"" help:"End a pause."`
 	Enable subscriptionsEnableCommand `cmd:"" help:"Push again to an endpoint that was disabled, as by a 410."`
@@ -94,8 +94,9 @@ func (f *connection) subscription(ctx context.Context, c *console, do func(cl *c
 
 type subscriptionsCreateCommand struct {
 	Subscription string `arg:"" help:"Its name."`
-	Queue        string `arg:"" help:"The queue, which has one subscription."`
-	Endpoint     string `arg:"" optional:"" help:"URL that items are sent to. With --allow-target it may be left out: each item brings its own."`
+	Queue        string `arg:"" help:"The queue, which has one subscription; with --topic the topic."`
+	Endpoint     string `arg:"" optional:"" help:"URL that items are sent to. With --allow-target it may be left out: each item brings its own; and with --topic, where consumers lease from the queue TOPIC~SUBSCRIPTION."`
+	Topic        bool   `help:"Subscribe to a topic: its items are copied into a queue of the subscription's own."`
 	SecretFile   string `placeholder:"FILE" help:"File with the secret that signs pushes, whsec_… or whsk_… ; - is standard input. Without it the server makes one."`
 	Paused       bool   `help:"Push nothing until it is resumed."`
 
@@ -105,7 +106,7 @@ type subscriptionsCreateCommand struct {
 
 // run implements Command.
 func (f *subscriptionsCreateCommand) run(ctx context.Context, c *console) error {
-	if f.Endpoint == "" && (f.AllowTarget == nil || !*f.AllowTarget) {
+	if f.Endpoint == "" && !f.Topic && (f.AllowTarget == nil || !*f.AllowTarget) {
 		return usagef("say where items are sent to: a URL after the queue, or --allow-target where each item brings its own")
 	}
 	s, err := f.creation(ctx, c)
@@ -113,6 +114,9 @@ func (f *subscriptionsCreateCommand) run(ctx context.Context, c *console) error 
 		return err
 	}
 	s.Name, s.Queue, s.URL, s.Paused = f.Subscription, f.Queue, f.Endpoint, f.Paused
+	if f.Topic {
+		s.Queue, s.Topic = "", f.Queue
+	}
 	if s.Secret, err = c.secret(ctx, "--secret-file", f.SecretFile); err != nil {
 		return err
 	}
@@ -125,6 +129,7 @@ type subscriptionsUpdateCommand struct {
 	subscriptionName
 	Endpoint string `placeholder:"URL" help:"URL that items are sent to."`
 	Revision string `placeholder:"TEXT" help:"Refuse the change unless this is still the subscription's revision."`
+	NoFilter bool   `help:"Get all items of the topic again."`
 	NoAuth   bool   `help:"Take away all that requests authenticate with, but for their signatures."`
 
 	endpointFlags
@@ -141,10 +146,13 @@ func (f *subscriptionsUpdateCommand) run(ctx context.Context, c *console) error 
 		return usagef("--no-auth takes authentication away; leave the flags out that give some")
 	}
 	u.URL = f.Endpoint
-	if reflect.DeepEqual(u, client.SubscriptionUpdate{}) && !f.NoAuth && !f.givesBatch() && !f.givesAuth() {
+	if reflect.DeepEqual(u, client.SubscriptionUpdate{}) && !f.NoFilter && !f.NoAuth && !f.givesBatch() && !f.givesAuth() {
 		return usagef("nothing to change was given")
 	}
 	u.Revision = f.Revision
+	if f.NoFilter {
+		u.Filter = new(client.Filter)
+	}
 	if f.NoAuth {
 		u.Auth = new(client.Auth)
 	}

@@ -9,6 +9,7 @@ import (
 type subscriptionView struct {
 	Name            string            `json:"name"`
 	QueueName       string            `json:"queue_name"`
+	Topic           string            `json:"topic,omitempty"`
 	URL             string            `json:"url,omitempty"`
 	Method          string            `json:"method,omitempty"`
 	Headers         map[string]string `json:"headers,omitempty"`
@@ -16,6 +17,7 @@ type subscriptionView struct {
 	MaxInFlight     int               `json:"max_in_flight"`
 	Rate            *rateView         `json:"rate,omitempty"`
 	Retry           retryPolicyView   `json:"retry"`
+	Filter          *filterView       `json:"filter,omitempty"`
 	AllowTarget     bool              `json:"allow_target,omitempty"`
 	HTTP2           bool              `json:"http2,omitempty"`
 	Format          string            `json:"format,omitempty"`
@@ -113,9 +115,9 @@ type hostLaneView struct {
 
 func subscriptionViewOf(s client.Subscription) subscriptionView {
 	v := subscriptionView{
-		Name: s.Name, QueueName: s.Queue, URL: s.URL, Method: s.Method, Headers: s.Headers, Timeout: span(s.Timeout),
+		Name: s.Name, QueueName: s.Queue, Topic: s.Topic, URL: s.URL, Method: s.Method, Headers: s.Headers, Timeout: span(s.Timeout),
 		MaxInFlight: s.MaxInFlight, Retry: retryPolicyViewOf(s.Retry),
-		AllowTarget: s.AllowTarget, HTTP2: s.HTTP2, Format: s.Format,
+		Filter: filterViewOf(s.Filter), AllowTarget: s.AllowTarget, HTTP2: s.HTTP2, Format: s.Format,
 		Defer: s.Defer, DeferTimeout: span(s.DeferTimeout), MaxDeferred: s.MaxDeferred, Log: s.Log, OnDone: s.OnDone,
 		Auth: authViewOf(s.Auth), Paused: s.Paused, State: s.State, Reason: s.Reason,
 		Secret: s.Secret, OldSecretsUntil: s.OldSecretsUntil, FailingSince: s.FailingSince,

@@ -34,6 +34,11 @@ func payloadOf(b []byte) payload {
 type producedView struct {
 	ItemID    string `json:"item_id"`
 	Duplicate bool   `json:"duplicate"`
+	Copies    *int   `json:"copies,omitempty"`
+}
+
+func producedViewOf(p client.Produced) producedView {
+	return producedView{ItemID: p.ItemID, Duplicate: p.Duplicate, Copies: p.Copies}
 }
 
 type leasedView struct {

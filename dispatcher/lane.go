@@ -191,7 +191,7 @@ func (l *lane) gate(now time.Time) (want int, healthy bool, until time.Time) {
 		return 0, false, time.Time{}
 	default:
 	}
-	if l.gone || l.sub.State() != subscriptions.Active {
+	if l.gone || !l.sub.Pushes() {
 		return 0, false, time.Time{}
 	}
 	if full, until := l.deferralsFull(); full {

@@ -19,9 +19,16 @@ const topicRounds = 20
 // Matcher says which items of a topic a subscription gets. It is called concurrently, on
 // the way of producers, and must be quick.
 type Matcher interface {
-	// Match judges an item by its content. With an error, which says why it could not be
-	// judged, the first value says whether it is delivered all the same.
-	Match(*Content) (bool, error)
+	// Match judges an item. With an error, which says why it could not be judged, the first
+	// value says whether it is delivered all the same.
+	Match(*Candidate) (bool, error)
+}
+
+// Candidate is an item that the matchers of a topic are asked about, one after the other.
+type Candidate struct {
+	*Content
+	// Read is what matchers make of the content for each other, such as a parsed payload.
+	Read any
 }
 
 // outlets are a topic's subscribers ready for use: made once for each revision.
@@ -146,16 +153,16 @@ func wantAll(matchers []Matcher, places []Copy) bool {
 
 // wanted are the places of those who want an item.
 func (b *Broker) wanted(read *readSettings, matchers []Matcher, places []Copy, c *Content) []Copy {
-	some := make([]Copy, 0, len(places))
+	some, candidate := make([]Copy, 0, len(places)), &Candidate{Content: c}
 	for i, m := range matchers {
-		if places[i].Queue != 0 && (m == nil || b.matches(read, i, m, c)) {
+		if places[i].Queue != 0 && (m == nil || b.matches(read, i, m, candidate)) {
 			some = append(some, places[i])
 		}
 	}
 	return some
 }
 
-func (b *Broker) matches(read *readSettings, i int, m Matcher, c *Content) bool {
+func (b *Broker) matches(read *readSettings, i int, m Matcher, c *Candidate) bool {
 	match, err := m.Match(c)
 	if err != nil && b.opts.FilterFailed != nil {
 		b.opts.FilterFailed(read.Namespace, read.Topic.Subscribers[i].Subscription, err)

@@ -8,6 +8,9 @@ const MaxName = 200
 // DeadSuffix ends the names of dead-letter queues that the system makes.
 const DeadSuffix = "~dead"
 
+// maxReference is as long as the dead-letter queue of a subscription on a topic is at most.
+const maxReference = 2*MaxName + len("~") + len(DeadSuffix)
+
 // CheckName judges a name that a client wants to give to a queue, topic,
 // subscription, schedule or namespace; field is the path for the error.
 func CheckName(field, name string) error {
@@ -38,8 +41,8 @@ func CheckReference(field, name string) error {
 	if err := CheckName(field, base); err != nil {
 		return err
 	}
-	if len(name) > 2*MaxName {
-		return Invalid(field, "is longer than %d characters", 2*MaxName)
+	if len(name) > maxReference {
+		return Invalid(field, "is longer than %d characters", maxReference)
 	}
 	if made {
 		// A subscription's queue on a topic has a dead-letter queue: orders~billing~dead.

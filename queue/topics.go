@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,8 +142,7 @@ func (b *Broker) changeTopic(ctx context.Context, ns Namespace, name string, ins
 
 // Subscribe makes the queue of a subscription on a topic, if it is not there, and has
 // every item copied into it that is produced after the answer, on any node, and that the
-// filter lets through; nil is all. A filter given for a subscription that is there
-// replaces its own.
+// filter lets through; nil is all.
 //
 // Errors: [ErrNotFound], for the topic; [InvalidError], for too many; those of [Store].
 func (b *Broker) Subscribe(ctx context.Context, ns Namespace, topic, subscription string, filter json.RawMessage) (Settings, error) {
@@ -178,6 +178,22 @@ func (b *Broker) Subscribe(ctx context.Context, ns Namespace, topic, subscriptio
 	}
 	b.log.Info("subscription gets the items of a topic", "topic", topic, "subscription", subscription, "queue", q.Name)
 	return q, nil
+}
+
+// Refilter gives a subscription on a topic another filter, by which everything is judged
+// that is produced after the answer, on any node. The number is that of its queue. Where it
+// subscribes no more, nothing is changed.
+func (b *Broker) Refilter(ctx context.Context, ns Namespace, topic, subscription string, number Number, filter json.RawMessage) error {
+	_, err := b.changeTopic(ctx, ns, topic, 0, func(s *Settings) (bool, error) {
+		i, found := s.Topic.find(subscription)
+		if !found || s.Topic.Subscribers[i].Number != number || bytes.Equal(s.Topic.Subscribers[i].Filter, filter) {
+			return false, nil
+		}
+		s.Topic = s.Topic.clone()
+		s.Topic.Subscribers[i].Filter = filter
+		return true, nil
+	})
+	return err
 }
 
 // copyQueue returns the queue of a subscription on a topic, which it makes.

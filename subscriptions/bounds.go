@@ -81,7 +81,7 @@ func (c checks) endpoint(s *Subscription) error {
 		if err := c.url(s.URL); err != nil {
 			return asInvalid("url", err)
 		}
-	} else if !s.AllowTarget {
+	} else if !s.AllowTarget && s.Topic == "" {
 		return queue.Invalid("url", "is missing; want the endpoint, such as https://example.com/hook, or allow_target: true "+
 			"where each item brings its own")
 	}

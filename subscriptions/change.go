@@ -78,7 +78,7 @@ func (c Change) apply(s *Subscription, checks checks) error {
 		// Only then: what an earlier release took and this one does not must not stand in
 		// the way of a change of something else.
 		s.Filter = c.Filter.clone()
-		if err := checkFilter(s.Filter, s.ofTopic()); err != nil {
+		if err := checkFilter(s.Filter, s.Topic != ""); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ type TakenError struct {
 // Error implements error.
 func (e *TakenError) Error() string {
 	return fmt.Sprintf("queue %s has the subscription %s already, and a queue has one: two would share its items, "+
-		"not each get all of them; to send every item to both, create a second queue and produce to each, since there are no topics yet", e.Queue, e.By)
+		"not each get all of them; to send every item to both, make a topic and subscribe both to it", e.Queue, e.By)
 }
 
 // Is makes errors.Is(err, queue.ErrExists) true.
@@ -61,7 +61,7 @@ func (s *Service) enter(ctx context.Context, sub Subscription) (uint64, error) {
 	}
 	claimed, err := s.claim(ctx, sub)
 	if err == nil {
-		_, err = s.queues.EnsureQueue(ctx, sub.Namespace, sub.Queue)
+		doc.QueueNumber, err = s.ensureQueue(ctx, &sub)
 	}
 	if err != nil {
 		s.leave(ctx, sub, revision, claimed)
@@ -73,6 +73,17 @@ func (s *Service) enter(ctx context.Context, sub Subscription) (uint64, error) {
 		return 0, fmt.Errorf("subscription %s, or the one of queue %s: %w", sub.Name, sub.Queue, queue.ErrExists)
 	}
 	return revision, err
+}
+
+// ensureQueue makes the queue of a subscription. From then on that of one on a topic gets
+// the topic's items. It returns the number of that queue, 0 for a subscription on a queue.
+func (s *Service) ensureQueue(ctx context.Context, sub *Subscription) (queue.Number, error) {
+	if sub.Topic == "" {
+		_, err := s.queues.EnsureQueue(ctx, sub.Namespace, sub.Queue)
+		return 0, err
+	}
+	made, err := s.queues.Subscribe(ctx, sub.Namespace, sub.Topic, sub.Name, sub.Filter.raw())
+	return made.Number, err
 }
 
 // leave takes back what enter has written, the claim too if its revision is not 0.

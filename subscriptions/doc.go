@@ -11,6 +11,15 @@
 // steps leaves nothing that a later creation cannot take over, and no clock decides
 // who lives.
 //
+// A subscription on a topic has a queue of its own, named topic~subscription, which is
+// made by its creation and deleted with it: the topic's items are copied into it. Creation
+// enters it in the topic before the pending mark comes off, so that a subscription which
+// is seen gets all; deletion takes it out of the topic first, then deletes the queue, and
+// then the documents, so that it can be repeated, and the name is not free before that. A
+// queue is told from a later one under its name by its number. A crash between the first
+// steps of a creation leaves a queue that fills up for nobody: creating the subscription
+// again takes it over, and deleting the topic with force or the queue ends it.
+//
 // Secrets leave this package in two ways only: [Secret.Reveal], for who signs and
 // authenticates with them, and sealed by a [Sealer], in a [Document].
 package subscriptions

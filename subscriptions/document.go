@@ -14,6 +14,8 @@ type Document struct {
 	Namespace    queue.Namespace `json:"namespace"`
 	Name         string          `json:"name"`
 	Queue        string          `json:"queue"`
+	Topic        string          `json:"topic,omitempty"`
+	QueueNumber  queue.Number    `json:"queue_number,omitempty"`
 	URL          string          `json:"url"`
 	Method       string          `json:"method"`
 	Timeout      time.Duration   `json:"timeout"`
@@ -95,7 +97,7 @@ type Claim struct {
 // open returns what is not secret of a document.
 func (d *Document) open(revision uint64) Subscription {
 	return Subscription{
-		Namespace: d.Namespace, Name: d.Name, Queue: d.Queue,
+		Namespace: d.Namespace, Name: d.Name, Queue: d.Queue, Topic: d.Topic, QueueNumber: d.QueueNumber,
 		URL: d.URL, Method: d.Method,
 		Timeout: d.Timeout, MaxInFlight: d.MaxInFlight,
 		Rate: Rate(d.Rate), Retry: d.Retry.policy(),
@@ -112,7 +114,7 @@ func (d *Document) open(revision uint64) Subscription {
 // toDocument returns the document of s without what is secret of it.
 func toDocument(s *Subscription) Document {
 	return Document{
-		Namespace: s.Namespace, Name: s.Name, Queue: s.Queue,
+		Namespace: s.Namespace, Name: s.Name, Queue: s.Queue, Topic: s.Topic, QueueNumber: s.QueueNumber,
 		Method:  s.Method,
 		Timeout: s.Timeout, MaxInFlight: s.MaxInFlight,
 		Rate: RateDocument(s.Rate), Retry: toRetryDocument(s.Retry),

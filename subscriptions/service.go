@@ -2,6 +2,7 @@ package subscriptions
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,11 +39,18 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Queues makes the queue that a new subscription drains, and knows the one that is told
-// outcomes.
+// Queues makes the queue that a new subscription drains, subscribes to topics, and knows
+// the queue that is told outcomes.
 type Queues interface {
 	Queue(ctx context.Context, ns queue.Namespace, name string) (settings queue.Settings, revision uint64, err error)
 	EnsureQueue(ctx context.Context, ns queue.Namespace, name string) (queue.Settings, error)
+	// Subscribe makes a subscription's queue on a topic, into which the topic's items are
+	// copied from then on; Unsubscribe deletes both that and the queue, if it still is the
+	// one with the number. See [queue.Broker].
+	Subscribe(ctx context.Context, ns queue.Namespace, topic, subscription string, filter json.RawMessage) (queue.Settings, error)
+	Unsubscribe(ctx context.Context, ns queue.Namespace, topic, subscription string, number queue.Number) error
+	// Refilter changes what is copied into that queue.
+	Refilter(ctx context.Context, ns queue.Namespace, topic, subscription string, number queue.Number, filter json.RawMessage) error
 }
 
 // Service keeps the subscriptions. Safe for concurrent use.
@@ -87,7 +95,9 @@ func New(o Options) *Service {
 type CreateParams struct {
 	Namespace queue.Namespace
 	Name      string
-	Queue     string
+	// Queue or Topic, one of them.
+	Queue string
+	Topic string
 	// Secret, if empty, is made.
 	Secret Secret
 	Paused bool
@@ -95,9 +105,11 @@ type CreateParams struct {
 }
 
 // Create keeps a new subscription and returns it with its secret, which no later
-// answer shows. It makes the queue if it is not there, and none if it is refused.
+// answer shows. It makes the queue if it is not there, and none if it is refused. On a
+// topic it makes a queue of its own, which gets all that is produced from the answer on.
 //
-// Errors: [queue.InvalidError]; [queue.ErrExists], as [TakenError] where the queue
+// Errors: [queue.InvalidError]; [queue.ErrNotFound], for the topic; [queue.TopicError], for
+// a topic that is given as a queue; [queue.ErrExists], as [TakenError] where the queue
 // is pushed to already; [ErrNoKey]; those of the store.
 func (s *Service) Create(ctx context.Context, p CreateParams) (Subscription, error) {
 	sub, err := s.draft(p)
@@ -110,7 +122,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (Subscription, err
 	if sub.Revision, err = s.enter(ctx, sub); err != nil {
 		return Subscription{}, err
 	}
-	s.log.Info("subscription created", "subscription", sub.Name, "queue", sub.Queue)
+	s.log.Info("subscription created", "subscription", sub.Name, "queue", sub.Queue, "topic", sub.Topic)
 	s.changed(&sub)
 	return sub, nil
 }
@@ -124,6 +136,9 @@ func (s *Service) checkOnDone(ctx context.Context, sub *Subscription) error {
 	if errors.Is(err, queue.ErrNotFound) {
 		return queue.Invalid("on_done", "names the queue %s, which is not there; create it first", sub.OnDone)
 	}
+	if errors.As(err, new(*queue.TopicError)) {
+		return queue.Invalid("on_done", "is %s, a topic; name a queue", sub.OnDone)
+	}
 	return err
 }
 
@@ -133,11 +148,30 @@ func (s *Service) changed(sub *Subscription) {
 	s.watchers.changed(sub.Key())
 }
 
+// resolve judges what the subscription is on, and names the queue that one on a topic has.
+func (p *CreateParams) resolve() error {
+	if p.Topic == "" {
+		if p.Queue == "" {
+			return queue.Invalid("queue_name", "is missing; name a queue, or with topic a topic")
+		}
+		return queue.CheckReference("queue_name", p.Queue)
+	}
+	if err := queue.CheckName("topic", p.Topic); err != nil {
+		return err
+	}
+	own := queue.CopyQueue(p.Topic, p.Name)
+	if p.Queue != "" && p.Queue != own {
+		return queue.Invalid("queue_name", "goes without topic: the subscription gets a queue of its own, %s; give one of them", own)
+	}
+	p.Queue = own
+	return nil
+}
+
 func (s *Service) draft(p CreateParams) (Subscription, error) {
 	if err := queue.CheckName("name", p.Name); err != nil {
 		return Subscription{}, err
 	}
-	if err := queue.CheckReference("queue_name", p.Queue); err != nil {
+	if err := p.resolve(); err != nil {
 		return Subscription{}, err
 	}
 	if p.Secret == "" {
@@ -147,7 +181,7 @@ func (s *Service) draft(p CreateParams) (Subscription, error) {
 	}
 	now := s.stamp()
 	sub := Subscription{
-		Namespace: p.Namespace, Name: p.Name, Queue: p.Queue,
+		Namespace: p.Namespace, Name: p.Name, Queue: p.Queue, Topic: p.Topic,
 		Method: DefaultMethod, Timeout: DefaultTimeout, MaxInFlight: DefaultMaxInFlight,
 		Retry:   DefaultPolicy(),
 		Defer:   Defer{Timeout: DefaultDeferTimeout, Max: DefaultMaxDeferred},
@@ -299,35 +333,4 @@ func (s *Service) All(ctx context.Context) ([]Subscription, error) {
 		}
 	}
 	return all, nil
-}
-
-// Delete removes a subscription. Its items stay on the queue; requests that run
-// end and are settled.
-func (s *Service) Delete(ctx context.Context, ns queue.Namespace, name string) error {
-	// What does not open can be deleted still.
-	doc, revision, err := s.document(ctx, ns, name)
-	if err != nil {
-		return err
-	}
-	sub := doc.open(revision)
-	// Read before the subscription is gone: whoever takes the queue afterwards
-	// renews the claim, and this revision cannot remove it any more.
-	claim, claimed, err := s.claims.Get(ctx, ns, sub.Queue)
-	if err != nil && !errors.Is(err, queue.ErrNotFound) {
-		return err
-	}
-	// A claim without its subscription counts for nothing, so this order may be
-	// broken off at any place, and the other may not.
-	if err := s.docs.Delete(ctx, ns, name, sub.Revision); err != nil {
-		return err
-	}
-	s.log.Info("subscription deleted", "subscription", name, "queue", sub.Queue)
-	s.changed(&sub)
-	if claim.Subscription != name {
-		return nil
-	}
-	if err := s.claims.Delete(ctx, ns, sub.Queue, claimed); err != nil && !overtaken(err) {
-		s.log.Warn("claim on a queue was left over; the next subscription takes it", "queue", sub.Queue, "error", err)
-	}
-	return nil
 }

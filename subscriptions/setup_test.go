@@ -2,6 +2,7 @@ package subscriptions
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -38,6 +39,12 @@ type kit struct {
 	announceErr error
 	// others are queues that are there.
 	others []string
+	// subscribed has the numbers of the queues of subscriptions on topics; topicErr is what
+	// Subscribe and Unsubscribe answer.
+	subscribed map[string]queue.Number
+	filters    map[string]json.RawMessage
+	topicErr   error
+	numbers    uint32
 
 	mu        sync.Mutex
 	made      []string
@@ -49,6 +56,39 @@ func (k *kit) Queue(_ context.Context, _ queue.Namespace, name string) (queue.Se
 		return queue.Settings{}, 0, queue.ErrNotFound
 	}
 	return queue.Settings{Name: name}, 1, nil
+}
+
+func (k *kit) Subscribe(_ context.Context, ns queue.Namespace, topic, name string, filter json.RawMessage) (queue.Settings, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.topicErr != nil {
+		return queue.Settings{}, k.topicErr
+	}
+	own := queue.CopyQueue(topic, name)
+	if k.subscribed[own] == 0 {
+		k.numbers++
+		k.subscribed[own] = queue.NewNumber(ns, k.numbers)
+	}
+	k.filters[own] = filter
+	return queue.Settings{Name: own, Number: k.subscribed[own]}, nil
+}
+
+func (k *kit) Unsubscribe(_ context.Context, _ queue.Namespace, topic, name string, number queue.Number) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if own := queue.CopyQueue(topic, name); k.topicErr == nil && k.subscribed[own] == number {
+		delete(k.subscribed, own)
+	}
+	return k.topicErr
+}
+
+func (k *kit) Refilter(_ context.Context, _ queue.Namespace, topic, name string, number queue.Number, filter json.RawMessage) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if own := queue.CopyQueue(topic, name); k.topicErr == nil && k.subscribed[own] == number {
+		k.filters[own] = filter
+	}
+	return k.topicErr
 }
 
 func (k *kit) announce(_ context.Context, _ queue.Namespace, kind string, payload []byte) error {
@@ -72,7 +112,7 @@ const madeSecret = "whsec_made"
 
 func setup(t *testing.T) (*Service, *kit) {
 	t.Helper()
-	k := &kit{docs: newMapCollection[Document](), claims: newMapCollection[Claim]()}
+	k := &kit{docs: newMapCollection[Document](), claims: newMapCollection[Claim](), subscribed: map[string]queue.Number{}, filters: map[string]json.RawMessage{}}
 	return New(k.options()), k
 }
 

@@ -14,7 +14,12 @@ type Subscription struct {
 	Name      string
 	// Queue is the name of the queue that it drains.
 	Queue string
-	// URL may be empty where AllowTarget is set.
+	// Topic is whose items are copied into that queue, which is the subscription's own
+	// then; empty for a subscription on a queue. QueueNumber is set with it alone.
+	Topic       string
+	QueueNumber queue.Number
+	// URL may be empty where AllowTarget is set; and on a topic, where consumers then pull
+	// from the subscription's queue.
 	URL    string
 	Method string
 	// Headers are sent with every push; an item's own win over them.
@@ -265,11 +270,9 @@ func (s *Subscription) State() State {
 	}
 }
 
-// ofTopic says that the subscription is one of a topic, of whose items others take what
-// it leaves: only such a one may have a filter. There are no topics yet.
-//
-// TODO: answer by the topic's name once subscriptions have one.
-func (s *Subscription) ofTopic() bool { return false }
+// Pushes says whether requests are made at all: it is active, and not for consumers that
+// pull.
+func (s *Subscription) Pushes() bool { return s.State() == Active && (s.URL != "" || s.AllowTarget) }
 
 // Key names a subscription.
 type Key struct {

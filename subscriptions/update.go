@@ -27,6 +27,14 @@ type UpdateParams struct {
 // Errors: [queue.InvalidError], [queue.ErrNotFound], [queue.ErrRevision], those of
 // the store.
 func (s *Service) Update(ctx context.Context, p UpdateParams) (Subscription, error) {
+	sub, err := s.update(ctx, p)
+	if err == nil && p.Filter != nil && sub.Topic != "" {
+		err = s.changeFilter(ctx, sub)
+	}
+	return sub, err
+}
+
+func (s *Service) update(ctx context.Context, p UpdateParams) (Subscription, error) {
 	return s.mutate(ctx, p.Namespace, p.Name, p.Revision, func(sub *Subscription) (bool, error) {
 		old := sub.URL
 		if err := p.apply(sub, s.checks); err != nil {

@@ -99,7 +99,7 @@ func (t *Telemetry) observePushes(r reading) {
 	p := t.pushes
 	p.attempts.each(func(k byName, n int64) { r.value(pushAttempts, n, k.name, k.label) })
 	for d, values := range map[*definition]*counts[byName]{
-		pushRetries: p.retries, pushUnsettled: p.unsettled,
+		pushRetries: p.retries, pushUnsettled: p.unsettled, filterFailures: p.unjudged,
 		pushWindow: p.window, pushInFlight: p.inFlight, pushBreaker: p.breaker, pushPaused: p.paused,
 	} {
 		values.each(func(k byName, n int64) { r.value(d, n, k.name) })

@@ -141,6 +141,8 @@ var (
 		"The circuit breaker of an endpoint: 0 closed, 1 half-open, 2 open.", "subscription")
 	pushPaused = define("posthaste.push.paused", gauge, "{state}",
 		"1 while an endpoint has asked for a pause with Retry-After.", "subscription")
+	filterFailures = define("posthaste.filter.failures", counter, "{item}",
+		"Items of topics that the filter of a subscription could not judge: its expression has no value for them. They were delivered or left out, as the filter says.", "subscription")
 	pushHeld = define("posthaste.push.held", gauge, "{item}",
 		"Items that this server holds for pushes that run.")
 	pushStale = define("posthaste.push.stale", counter, "{attempt}",

@@ -19,6 +19,7 @@ var _ Lanes = (*dispatcher.Dispatcher)(nil)
 // pushMetrics is what is counted of pushes.
 type pushMetrics struct {
 	attempts, retries, unsettled      *counts[byName]
+	unjudged                          *counts[byName] // items of topics
 	window, inFlight, breaker, paused *counts[byName]
 	duration                          *histograms[byName]
 }
@@ -32,7 +33,7 @@ func newPushMetrics() *pushMetrics {
 }
 
 func (m *pushMetrics) counts() []**counts[byName] {
-	return []**counts[byName]{&m.attempts, &m.retries, &m.unsettled, &m.window, &m.inFlight, &m.breaker, &m.paused}
+	return []**counts[byName]{&m.attempts, &m.retries, &m.unsettled, &m.unjudged, &m.window, &m.inFlight, &m.breaker, &m.paused}
 }
 
 // pushed takes note of an attempt.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/posthaste-io/posthaste/api"
 	"github.com/posthaste-io/posthaste/dispatcher"
+	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/storage"
 )
 
@@ -180,6 +181,11 @@ func (t *Telemetry) Requests() api.Observer { return t.requests }
 
 // Pushed is for [dispatcher.Options].
 func (t *Telemetry) Pushed(a dispatcher.Attempt) { t.pushes.pushed(a) }
+
+// FilterFailed is for [queue.Options].
+func (t *Telemetry) FilterFailed(ns queue.Namespace, subscription string, _ error) {
+	t.pushes.unjudged.add(byName{name: labelOf(ns, subscription)}, 1)
+}
 
 // Watched is who is asked when metrics are read; what is nil has none.
 type Watched struct {

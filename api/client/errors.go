@@ -28,6 +28,8 @@ const (
 	CodeNotEmpty             = "not_empty"
 	CodeClientWaiting        = "client_waiting"
 	CodeTooLarge             = "too_large"
+	CodeFanOutTooLarge       = "fan_out_too_large"
+	CodeIsTopic              = "is_topic"
 	CodeOverloaded           = "overloaded"
 	CodeRateLimited          = "rate_limited"
 	CodeRequestTimeout       = "request_timeout"

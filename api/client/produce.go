@@ -71,9 +71,12 @@ type Produced struct {
 	ItemID string
 	// Duplicate says that its idempotency key was known: ItemID is the first item's.
 	Duplicate bool
+	// Copies is how many queues have a copy of an item that was produced to a topic, which
+	// may be none; nil for a queue, and for a duplicate.
+	Copies *int
 }
 
-// Produce puts items on a queue, all of them or none, and returns once they are kept:
+// Produce puts items on a queue or a topic, all of them or none, and returns once they are kept:
 // on disk, unless the server keeps them in memory. At most 1,000 items and 5 MB a call.
 //
 // A repeat that the client makes by itself puts nothing on the queue twice: the call
@@ -124,6 +127,9 @@ func producedOf(p *v1.ProduceReply) []Produced {
 	out := make([]Produced, len(p.GetItems()))
 	for i, it := range p.GetItems() {
 		out[i] = Produced{ItemID: it.GetItemId(), Duplicate: it.GetDuplicate()}
+		if it.Copies != nil {
+			out[i].Copies = new(int(it.GetCopies()))
+		}
 	}
 	return out
 }

@@ -16,7 +16,10 @@ type Subscription struct {
 	Name string
 	// Queue is made if it is not there. A queue has one subscription.
 	Queue string
-	// URL may be empty with AllowTarget.
+	// Topic, instead of a queue, has every item of a topic copied into a queue of the
+	// subscription's own, which answers name in Queue.
+	Topic string
+	// URL may be empty with AllowTarget; and with Topic, where consumers lease from Queue.
 	URL string
 	// Method is POST, PUT or PATCH: POST.
 	Method string
@@ -29,6 +32,8 @@ type Subscription struct {
 	// Rate is how many requests may start in a period; zero is no limit.
 	Rate  Rate
 	Retry RetryPolicy
+	// Filter says which items of its Topic it gets: all.
+	Filter Filter
 	// AllowTarget lets items bring their own [Target]. MaxInFlight and Rate then count
 	// for each host.
 	AllowTarget bool
@@ -208,8 +213,10 @@ type SubscriptionUpdate struct {
 	Timeout     time.Duration
 	MaxInFlight int
 	// Rate, if it points to a zero one, takes the limit away.
-	Rate        *Rate
-	Retry       *RetryPolicy
+	Rate  *Rate
+	Retry *RetryPolicy
+	// Filter is replaced whole; one that points to the zero value takes everything.
+	Filter      *Filter
 	AllowTarget *bool
 	HTTP2       *bool
 	// Format and Log are turned back by plain and all.
@@ -324,4 +331,30 @@ func (c *Client) subscription(ctx context.Context, method string, q proto.Messag
 		return Subscription{}, err
 	}
 	return subscriptionOf(p), nil
+}
+
+// Filter says which items of a topic a subscription gets: those that Kinds and CEL both take.
+type Filter struct {
+	// Kinds, one of which has to match: exact ones, and globs such as order.*, whose * stands
+	// for any run of characters. None takes all.
+	Kinds []string
+	// CEL is an expression of the Common Expression Language over kind, reference, encoding,
+	// headers and payload, such as payload.total > 100.
+	CEL string
+	// OnError says what becomes of an item for which CEL has no value: deliver or skip. Empty
+	// is deliver.
+	OnError string
+}
+
+func (f *Filter) isZero() bool { return len(f.Kinds) == 0 && f.CEL == "" && f.OnError == "" }
+
+func (f *Filter) wire() *v1.Filter {
+	if f == nil {
+		return nil
+	}
+	return &v1.Filter{Kinds: f.Kinds, Cel: f.CEL, OnError: f.OnError}
+}
+
+func filterOf(f *v1.Filter) Filter {
+	return Filter{Kinds: f.GetKinds(), CEL: f.GetCel(), OnError: f.GetOnError()}
 }

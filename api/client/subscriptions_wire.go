@@ -11,7 +11,7 @@ import (
 // wire is a creation.
 func (s *Subscription) wire() *v1.Subscription {
 	w := &v1.Subscription{
-		Name: s.Name, QueueName: s.Queue, Url: s.URL, Method: s.Method, Headers: s.Headers, Timeout: text(s.Timeout),
+		Name: s.Name, QueueName: s.Queue, Topic: s.Topic, Url: s.URL, Method: s.Method, Headers: s.Headers, Timeout: text(s.Timeout),
 		MaxInFlight: count(s.MaxInFlight), Rate: s.Rate.wire(), Retry: s.Retry.wire(),
 		AllowTarget: present(s.AllowTarget), Http2: present(s.HTTP2), Format: present(s.Format),
 		Defer: present(s.Defer), DeferTimeout: text(s.DeferTimeout), MaxDeferred: count(s.MaxDeferred),
@@ -23,13 +23,16 @@ func (s *Subscription) wire() *v1.Subscription {
 	if s.Auth != nil {
 		w.Auth = s.Auth.wire()
 	}
+	if !s.Filter.isZero() {
+		w.Filter = s.Filter.wire()
+	}
 	return w
 }
 
 func (u *SubscriptionUpdate) wire(name string) *v1.Subscription {
 	w := &v1.Subscription{
 		Name: name, Revision: u.Revision, Url: u.URL, Method: u.Method, Headers: u.Headers, Timeout: text(u.Timeout),
-		MaxInFlight: count(u.MaxInFlight), AllowTarget: u.AllowTarget, Http2: u.HTTP2, Format: present(u.Format),
+		MaxInFlight: count(u.MaxInFlight), Filter: u.Filter.wire(), AllowTarget: u.AllowTarget, Http2: u.HTTP2, Format: present(u.Format),
 		Defer: u.Defer, DeferTimeout: text(u.DeferTimeout), MaxDeferred: count(u.MaxDeferred),
 		Log: present(u.Log), OnDone: u.OnDone,
 	}
@@ -96,10 +99,10 @@ func (a *Auth) wire() *v1.Auth {
 
 func subscriptionOf(s *v1.Subscription) Subscription {
 	out := Subscription{
-		Name: s.GetName(), Queue: s.GetQueueName(), URL: s.GetUrl(), Method: s.GetMethod(), Headers: s.GetHeaders(),
+		Name: s.GetName(), Queue: s.GetQueueName(), Topic: s.GetTopic(), URL: s.GetUrl(), Method: s.GetMethod(), Headers: s.GetHeaders(),
 		Timeout: span(s.GetTimeout()), MaxInFlight: int(s.GetMaxInFlight()), Retry: retryPolicyOf(s.GetRetry()),
-		Rate:        Rate{Count: int(s.GetRate().GetCount()), Period: span(s.GetRate().GetPeriod())},
-		AllowTarget: s.GetAllowTarget(), HTTP2: s.GetHttp2(), Format: s.GetFormat(),
+		Rate:   Rate{Count: int(s.GetRate().GetCount()), Period: span(s.GetRate().GetPeriod())},
+		Filter: filterOf(s.GetFilter()), AllowTarget: s.GetAllowTarget(), HTTP2: s.GetHttp2(), Format: s.GetFormat(),
 		Defer: s.GetDefer(), DeferTimeout: span(s.GetDeferTimeout()), MaxDeferred: int(s.GetMaxDeferred()),
 		Log: s.GetLog(), OnDone: s.GetOnDone(), Auth: authOf(s.GetAuth()),
 		Paused: s.GetPaused(), Secret: s.GetSecret(), State: s.GetState(), Reason: s.GetReason(),

@@ -18,6 +18,7 @@ var files = []protoreflect.FileDescriptor{
 	v1.File_posthaste_v1_common_proto, v1.File_posthaste_v1_queue_proto, v1.File_posthaste_v1_queues_proto,
 	v1.File_posthaste_v1_storage_proto, v1.File_posthaste_v1_items_proto, v1.File_posthaste_v1_subscriptions_proto, v1.File_posthaste_v1_attempts_proto,
 	v1.File_posthaste_v1_schedules_proto,
+	v1.File_posthaste_v1_topics_proto,
 }
 
 // ownSchemas are those that no message is: values, and what is said of the server.

@@ -403,7 +403,10 @@ type Produced struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	ItemId string                 `protobuf:"bytes,1,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
 	// The idempotency key was known: item_id is the first item's, nothing was added.
-	Duplicate     bool `protobuf:"varint,2,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	Duplicate bool `protobuf:"varint,2,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	// How many queues have a copy, which may be none: of topics alone, and left out for a
+	// duplicate.
+	Copies        *int32 `protobuf:"varint,3,opt,name=copies,proto3,oneof" json:"copies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -450,6 +453,13 @@ func (x *Produced) GetDuplicate() bool {
 		return x.Duplicate
 	}
 	return false
+}
+
+func (x *Produced) GetCopies() int32 {
+	if x != nil && x.Copies != nil {
+		return *x.Copies
+	}
+	return 0
 }
 
 // LeaseRequest waits for items: /v1/queue.lease.
@@ -2606,10 +2616,12 @@ const file_posthaste_v1_queue_proto_rawDesc = "" +
 	"\adurable\x18\x15 \x01(\bR\adurable\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"A\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"i\n" +
 	"\bProduced\x12\x17\n" +
 	"\aitem_id\x18\x01 \x01(\tR\x06itemId\x12\x1c\n" +
-	"\tduplicate\x18\x02 \x01(\bR\tduplicate\"\xe8\x01\n" +
+	"\tduplicate\x18\x02 \x01(\bR\tduplicate\x12\x1b\n" +
+	"\x06copies\x18\x03 \x01(\x05H\x00R\x06copies\x88\x01\x01B\t\n" +
+	"\a_copies\"\xe8\x01\n" +
 	"\fLeaseRequest\x12\x1d\n" +
 	"\n" +
 	"queue_name\x18\x01 \x01(\tR\tqueueName\x12\x1d\n" +
@@ -2922,6 +2934,7 @@ func file_posthaste_v1_queue_proto_init() {
 	}
 	file_posthaste_v1_common_proto_init()
 	file_posthaste_v1_queue_proto_msgTypes[1].OneofWrappers = []any{}
+	file_posthaste_v1_queue_proto_msgTypes[4].OneofWrappers = []any{}
 	file_posthaste_v1_queue_proto_msgTypes[7].OneofWrappers = []any{}
 	file_posthaste_v1_queue_proto_msgTypes[8].OneofWrappers = []any{}
 	file_posthaste_v1_queue_proto_msgTypes[10].OneofWrappers = []any{}

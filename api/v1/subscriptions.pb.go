@@ -29,7 +29,8 @@ const (
 type Subscription struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The queue that it drains, made if it is not there. It cannot be changed.
+	// The queue that it drains, made if it is not there. It cannot be changed. Give this or
+	// topic.
 	QueueName string `protobuf:"bytes,2,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
 	// Answers show the values of its query as [redacted]. An update with that very URL
 	// keeps the one that is kept.
@@ -93,8 +94,14 @@ type Subscription struct {
 	FailingSince *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
 	// Set by the server: until when secrets from before a rotation sign, newest first.
 	OldSecretsUntil []*timestamppb.Timestamp `protobuf:"bytes,30,rep,name=old_secrets_until,json=oldSecretsUntil,proto3" json:"old_secrets_until,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The topic of which it gets every item, into a queue of its own: queue_name is
+	// <topic>~<name> then. It cannot be changed. Without a url consumers pull from there.
+	Topic string `protobuf:"bytes,31,opt,name=topic,proto3" json:"topic,omitempty"`
+	// Which items of its topic the subscription gets; all of them if left out. An update
+	// replaces it whole: {} takes everything again.
+	Filter        *Filter `protobuf:"bytes,32,opt,name=filter,proto3" json:"filter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Subscription) Reset() {
@@ -337,6 +344,85 @@ func (x *Subscription) GetOldSecretsUntil() []*timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Subscription) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *Subscription) GetFilter() *Filter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+// Filter says which items of a topic a subscription gets: those that kinds and cel both take.
+type Filter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Kinds, one of which has to match; * stands for any run of characters. All if empty.
+	Kinds []string `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	// An expression of the Common Expression Language over kind, reference, encoding, headers
+	// and payload, at most 4 KiB.
+	Cel string `protobuf:"bytes,2,opt,name=cel,proto3" json:"cel,omitempty"`
+	// deliver or skip: what becomes of an item for which cel has no value; default deliver.
+	OnError       string `protobuf:"bytes,3,opt,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Filter) Reset() {
+	*x = Filter{}
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Filter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Filter) ProtoMessage() {}
+
+func (x *Filter) ProtoReflect() protoreflect.Message {
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Filter.ProtoReflect.Descriptor instead.
+func (*Filter) Descriptor() ([]byte, []int) {
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Filter) GetKinds() []string {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *Filter) GetCel() string {
+	if x != nil {
+		return x.Cel
+	}
+	return ""
+}
+
+func (x *Filter) GetOnError() string {
+	if x != nil {
+		return x.OnError
+	}
+	return ""
+}
+
 // Batch sends several items in one request.
 type Batch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -355,7 +441,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[1]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +453,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[1]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +466,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{1}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Batch) GetMaxItems() int32 {
@@ -430,7 +516,7 @@ type Auth struct {
 
 func (x *Auth) Reset() {
 	*x = Auth{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[2]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +528,7 @@ func (x *Auth) String() string {
 func (*Auth) ProtoMessage() {}
 
 func (x *Auth) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[2]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +541,7 @@ func (x *Auth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Auth.ProtoReflect.Descriptor instead.
 func (*Auth) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{2}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Auth) GetBasic() *BasicAuth {
@@ -511,7 +597,7 @@ type BasicAuth struct {
 
 func (x *BasicAuth) Reset() {
 	*x = BasicAuth{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[3]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +609,7 @@ func (x *BasicAuth) String() string {
 func (*BasicAuth) ProtoMessage() {}
 
 func (x *BasicAuth) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[3]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +622,7 @@ func (x *BasicAuth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BasicAuth.ProtoReflect.Descriptor instead.
 func (*BasicAuth) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{3}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BasicAuth) GetUsername() string {
@@ -567,7 +653,7 @@ type OAuth2 struct {
 
 func (x *OAuth2) Reset() {
 	*x = OAuth2{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[4]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +665,7 @@ func (x *OAuth2) String() string {
 func (*OAuth2) ProtoMessage() {}
 
 func (x *OAuth2) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[4]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +678,7 @@ func (x *OAuth2) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OAuth2.ProtoReflect.Descriptor instead.
 func (*OAuth2) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{4}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *OAuth2) GetTokenUrl() string {
@@ -646,7 +732,7 @@ type RotateSecretRequest struct {
 
 func (x *RotateSecretRequest) Reset() {
 	*x = RotateSecretRequest{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[5]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +744,7 @@ func (x *RotateSecretRequest) String() string {
 func (*RotateSecretRequest) ProtoMessage() {}
 
 func (x *RotateSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[5]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +757,7 @@ func (x *RotateSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSecretRequest.ProtoReflect.Descriptor instead.
 func (*RotateSecretRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{5}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RotateSecretRequest) GetName() string {
@@ -716,7 +802,7 @@ type SubscriptionTestRequest struct {
 
 func (x *SubscriptionTestRequest) Reset() {
 	*x = SubscriptionTestRequest{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[6]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +814,7 @@ func (x *SubscriptionTestRequest) String() string {
 func (*SubscriptionTestRequest) ProtoMessage() {}
 
 func (x *SubscriptionTestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[6]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +827,7 @@ func (x *SubscriptionTestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionTestRequest.ProtoReflect.Descriptor instead.
 func (*SubscriptionTestRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{6}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SubscriptionTestRequest) GetName() string {
@@ -775,7 +861,7 @@ type SubscriptionTestReply struct {
 
 func (x *SubscriptionTestReply) Reset() {
 	*x = SubscriptionTestReply{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[7]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +873,7 @@ func (x *SubscriptionTestReply) String() string {
 func (*SubscriptionTestReply) ProtoMessage() {}
 
 func (x *SubscriptionTestReply) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[7]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +886,7 @@ func (x *SubscriptionTestReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionTestReply.ProtoReflect.Descriptor instead.
 func (*SubscriptionTestReply) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{7}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SubscriptionTestReply) GetAttempt() *Attempt {
@@ -835,7 +921,7 @@ type RetryPolicy struct {
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[8]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -847,7 +933,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[8]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -860,7 +946,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{8}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() int32 {
@@ -948,7 +1034,7 @@ type Lane struct {
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[9]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1046,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[9]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1059,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{9}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Lane) GetWindow() int32 {
@@ -1072,7 +1158,7 @@ type HostLane struct {
 
 func (x *HostLane) Reset() {
 	*x = HostLane{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[10]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1170,7 @@ func (x *HostLane) String() string {
 func (*HostLane) ProtoMessage() {}
 
 func (x *HostLane) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[10]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1183,7 @@ func (x *HostLane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLane.ProtoReflect.Descriptor instead.
 func (*HostLane) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{10}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HostLane) GetHost() string {
@@ -1174,7 +1260,7 @@ type SubscriptionRequest struct {
 
 func (x *SubscriptionRequest) Reset() {
 	*x = SubscriptionRequest{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[11]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1272,7 @@ func (x *SubscriptionRequest) String() string {
 func (*SubscriptionRequest) ProtoMessage() {}
 
 func (x *SubscriptionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[11]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1285,7 @@ func (x *SubscriptionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionRequest.ProtoReflect.Descriptor instead.
 func (*SubscriptionRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{11}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SubscriptionRequest) GetName() string {
@@ -1222,7 +1308,7 @@ type SubscriptionsListRequest struct {
 
 func (x *SubscriptionsListRequest) Reset() {
 	*x = SubscriptionsListRequest{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[12]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1320,7 @@ func (x *SubscriptionsListRequest) String() string {
 func (*SubscriptionsListRequest) ProtoMessage() {}
 
 func (x *SubscriptionsListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[12]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1333,7 @@ func (x *SubscriptionsListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionsListRequest.ProtoReflect.Descriptor instead.
 func (*SubscriptionsListRequest) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{12}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SubscriptionsListRequest) GetLimit() int32 {
@@ -1276,7 +1362,7 @@ type SubscriptionsListReply struct {
 
 func (x *SubscriptionsListReply) Reset() {
 	*x = SubscriptionsListReply{}
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[13]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1374,7 @@ func (x *SubscriptionsListReply) String() string {
 func (*SubscriptionsListReply) ProtoMessage() {}
 
 func (x *SubscriptionsListReply) ProtoReflect() protoreflect.Message {
-	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[13]
+	mi := &file_posthaste_v1_subscriptions_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1387,7 @@ func (x *SubscriptionsListReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionsListReply.ProtoReflect.Descriptor instead.
 func (*SubscriptionsListReply) Descriptor() ([]byte, []int) {
-	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{13}
+	return file_posthaste_v1_subscriptions_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SubscriptionsListReply) GetItems() []*Subscription {
@@ -1322,7 +1408,8 @@ var File_posthaste_v1_subscriptions_proto protoreflect.FileDescriptor
 
 const file_posthaste_v1_subscriptions_proto_rawDesc = "" +
 	"\n" +
-	" posthaste/v1/subscriptions.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bposthaste/v1/attempts.proto\x1a\x19posthaste/v1/common.proto\x1a\x18posthaste/v1/queue.proto\"\xee\t\n" +
+	" posthaste/v1/subscriptions.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bposthaste/v1/attempts.proto\x1a\x19posthaste/v1/common.proto\x1a\x18posthaste/v1/queue.proto\"\xb2\n" +
+	"\n" +
 	"\fSubscription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -1358,7 +1445,9 @@ const file_posthaste_v1_subscriptions_proto_rawDesc = "" +
 	"\aon_done\x18\x1b \x01(\tH\x05R\x06onDone\x88\x01\x01\x12&\n" +
 	"\x04auth\x18\x1c \x01(\v2\x12.posthaste.v1.AuthR\x04auth\x12?\n" +
 	"\rfailing_since\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\x12F\n" +
-	"\x11old_secrets_until\x18\x1e \x03(\v2\x1a.google.protobuf.TimestampR\x0foldSecretsUntil\x1a:\n" +
+	"\x11old_secrets_until\x18\x1e \x03(\v2\x1a.google.protobuf.TimestampR\x0foldSecretsUntil\x12\x14\n" +
+	"\x05topic\x18\x1f \x01(\tR\x05topic\x12,\n" +
+	"\x06filter\x18  \x01(\v2\x14.posthaste.v1.FilterR\x06filter\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +
@@ -1368,7 +1457,11 @@ const file_posthaste_v1_subscriptions_proto_rawDesc = "" +
 	"\x06_deferB\x06\n" +
 	"\x04_logB\n" +
 	"\n" +
-	"\b_on_done\"x\n" +
+	"\b_on_done\"K\n" +
+	"\x06Filter\x12\x14\n" +
+	"\x05kinds\x18\x01 \x03(\tR\x05kinds\x12\x10\n" +
+	"\x03cel\x18\x02 \x01(\tR\x03cel\x12\x19\n" +
+	"\bon_error\x18\x03 \x01(\tR\aonError\"x\n" +
 	"\x05Batch\x12\x1b\n" +
 	"\tmax_items\x18\x01 \x01(\x05R\bmaxItems\x12\x1b\n" +
 	"\tmax_bytes\x18\x02 \x01(\x05R\bmaxBytes\x12\x19\n" +
@@ -1463,59 +1556,61 @@ func file_posthaste_v1_subscriptions_proto_rawDescGZIP() []byte {
 	return file_posthaste_v1_subscriptions_proto_rawDescData
 }
 
-var file_posthaste_v1_subscriptions_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_posthaste_v1_subscriptions_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_posthaste_v1_subscriptions_proto_goTypes = []any{
 	(*Subscription)(nil),             // 0: posthaste.v1.Subscription
-	(*Batch)(nil),                    // 1: posthaste.v1.Batch
-	(*Auth)(nil),                     // 2: posthaste.v1.Auth
-	(*BasicAuth)(nil),                // 3: posthaste.v1.BasicAuth
-	(*OAuth2)(nil),                   // 4: posthaste.v1.OAuth2
-	(*RotateSecretRequest)(nil),      // 5: posthaste.v1.RotateSecretRequest
-	(*SubscriptionTestRequest)(nil),  // 6: posthaste.v1.SubscriptionTestRequest
-	(*SubscriptionTestReply)(nil),    // 7: posthaste.v1.SubscriptionTestReply
-	(*RetryPolicy)(nil),              // 8: posthaste.v1.RetryPolicy
-	(*Lane)(nil),                     // 9: posthaste.v1.Lane
-	(*HostLane)(nil),                 // 10: posthaste.v1.HostLane
-	(*SubscriptionRequest)(nil),      // 11: posthaste.v1.SubscriptionRequest
-	(*SubscriptionsListRequest)(nil), // 12: posthaste.v1.SubscriptionsListRequest
-	(*SubscriptionsListReply)(nil),   // 13: posthaste.v1.SubscriptionsListReply
-	nil,                              // 14: posthaste.v1.Subscription.HeadersEntry
-	(*timestamppb.Timestamp)(nil),    // 15: google.protobuf.Timestamp
-	(*Rate)(nil),                     // 16: posthaste.v1.Rate
-	(*Produce)(nil),                  // 17: posthaste.v1.Produce
-	(*Attempt)(nil),                  // 18: posthaste.v1.Attempt
+	(*Filter)(nil),                   // 1: posthaste.v1.Filter
+	(*Batch)(nil),                    // 2: posthaste.v1.Batch
+	(*Auth)(nil),                     // 3: posthaste.v1.Auth
+	(*BasicAuth)(nil),                // 4: posthaste.v1.BasicAuth
+	(*OAuth2)(nil),                   // 5: posthaste.v1.OAuth2
+	(*RotateSecretRequest)(nil),      // 6: posthaste.v1.RotateSecretRequest
+	(*SubscriptionTestRequest)(nil),  // 7: posthaste.v1.SubscriptionTestRequest
+	(*SubscriptionTestReply)(nil),    // 8: posthaste.v1.SubscriptionTestReply
+	(*RetryPolicy)(nil),              // 9: posthaste.v1.RetryPolicy
+	(*Lane)(nil),                     // 10: posthaste.v1.Lane
+	(*HostLane)(nil),                 // 11: posthaste.v1.HostLane
+	(*SubscriptionRequest)(nil),      // 12: posthaste.v1.SubscriptionRequest
+	(*SubscriptionsListRequest)(nil), // 13: posthaste.v1.SubscriptionsListRequest
+	(*SubscriptionsListReply)(nil),   // 14: posthaste.v1.SubscriptionsListReply
+	nil,                              // 15: posthaste.v1.Subscription.HeadersEntry
+	(*timestamppb.Timestamp)(nil),    // 16: google.protobuf.Timestamp
+	(*Rate)(nil),                     // 17: posthaste.v1.Rate
+	(*Produce)(nil),                  // 18: posthaste.v1.Produce
+	(*Attempt)(nil),                  // 19: posthaste.v1.Attempt
 }
 var file_posthaste_v1_subscriptions_proto_depIdxs = []int32{
-	14, // 0: posthaste.v1.Subscription.headers:type_name -> posthaste.v1.Subscription.HeadersEntry
-	8,  // 1: posthaste.v1.Subscription.retry:type_name -> posthaste.v1.RetryPolicy
-	15, // 2: posthaste.v1.Subscription.created_at:type_name -> google.protobuf.Timestamp
-	15, // 3: posthaste.v1.Subscription.updated_at:type_name -> google.protobuf.Timestamp
-	9,  // 4: posthaste.v1.Subscription.lane:type_name -> posthaste.v1.Lane
-	15, // 5: posthaste.v1.Subscription.disabled_at:type_name -> google.protobuf.Timestamp
-	16, // 6: posthaste.v1.Subscription.rate:type_name -> posthaste.v1.Rate
-	1,  // 7: posthaste.v1.Subscription.batch:type_name -> posthaste.v1.Batch
-	2,  // 8: posthaste.v1.Subscription.auth:type_name -> posthaste.v1.Auth
-	15, // 9: posthaste.v1.Subscription.failing_since:type_name -> google.protobuf.Timestamp
-	15, // 10: posthaste.v1.Subscription.old_secrets_until:type_name -> google.protobuf.Timestamp
-	3,  // 11: posthaste.v1.Auth.basic:type_name -> posthaste.v1.BasicAuth
-	4,  // 12: posthaste.v1.Auth.oauth2:type_name -> posthaste.v1.OAuth2
-	17, // 13: posthaste.v1.SubscriptionTestRequest.item:type_name -> posthaste.v1.Produce
-	18, // 14: posthaste.v1.SubscriptionTestReply.attempt:type_name -> posthaste.v1.Attempt
-	15, // 15: posthaste.v1.Lane.last_error_at:type_name -> google.protobuf.Timestamp
-	15, // 16: posthaste.v1.Lane.breaker_until:type_name -> google.protobuf.Timestamp
-	15, // 17: posthaste.v1.Lane.paused_until:type_name -> google.protobuf.Timestamp
-	15, // 18: posthaste.v1.Lane.rate_until:type_name -> google.protobuf.Timestamp
-	10, // 19: posthaste.v1.Lane.hosts:type_name -> posthaste.v1.HostLane
-	15, // 20: posthaste.v1.HostLane.breaker_until:type_name -> google.protobuf.Timestamp
-	15, // 21: posthaste.v1.HostLane.paused_until:type_name -> google.protobuf.Timestamp
-	15, // 22: posthaste.v1.HostLane.rate_until:type_name -> google.protobuf.Timestamp
-	15, // 23: posthaste.v1.HostLane.last_error_at:type_name -> google.protobuf.Timestamp
-	0,  // 24: posthaste.v1.SubscriptionsListReply.items:type_name -> posthaste.v1.Subscription
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	15, // 0: posthaste.v1.Subscription.headers:type_name -> posthaste.v1.Subscription.HeadersEntry
+	9,  // 1: posthaste.v1.Subscription.retry:type_name -> posthaste.v1.RetryPolicy
+	16, // 2: posthaste.v1.Subscription.created_at:type_name -> google.protobuf.Timestamp
+	16, // 3: posthaste.v1.Subscription.updated_at:type_name -> google.protobuf.Timestamp
+	10, // 4: posthaste.v1.Subscription.lane:type_name -> posthaste.v1.Lane
+	16, // 5: posthaste.v1.Subscription.disabled_at:type_name -> google.protobuf.Timestamp
+	17, // 6: posthaste.v1.Subscription.rate:type_name -> posthaste.v1.Rate
+	2,  // 7: posthaste.v1.Subscription.batch:type_name -> posthaste.v1.Batch
+	3,  // 8: posthaste.v1.Subscription.auth:type_name -> posthaste.v1.Auth
+	16, // 9: posthaste.v1.Subscription.failing_since:type_name -> google.protobuf.Timestamp
+	16, // 10: posthaste.v1.Subscription.old_secrets_until:type_name -> google.protobuf.Timestamp
+	1,  // 11: posthaste.v1.Subscription.filter:type_name -> posthaste.v1.Filter
+	4,  // 12: posthaste.v1.Auth.basic:type_name -> posthaste.v1.BasicAuth
+	5,  // 13: posthaste.v1.Auth.oauth2:type_name -> posthaste.v1.OAuth2
+	18, // 14: posthaste.v1.SubscriptionTestRequest.item:type_name -> posthaste.v1.Produce
+	19, // 15: posthaste.v1.SubscriptionTestReply.attempt:type_name -> posthaste.v1.Attempt
+	16, // 16: posthaste.v1.Lane.last_error_at:type_name -> google.protobuf.Timestamp
+	16, // 17: posthaste.v1.Lane.breaker_until:type_name -> google.protobuf.Timestamp
+	16, // 18: posthaste.v1.Lane.paused_until:type_name -> google.protobuf.Timestamp
+	16, // 19: posthaste.v1.Lane.rate_until:type_name -> google.protobuf.Timestamp
+	11, // 20: posthaste.v1.Lane.hosts:type_name -> posthaste.v1.HostLane
+	16, // 21: posthaste.v1.HostLane.breaker_until:type_name -> google.protobuf.Timestamp
+	16, // 22: posthaste.v1.HostLane.paused_until:type_name -> google.protobuf.Timestamp
+	16, // 23: posthaste.v1.HostLane.rate_until:type_name -> google.protobuf.Timestamp
+	16, // 24: posthaste.v1.HostLane.last_error_at:type_name -> google.protobuf.Timestamp
+	0,  // 25: posthaste.v1.SubscriptionsListReply.items:type_name -> posthaste.v1.Subscription
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_posthaste_v1_subscriptions_proto_init() }
@@ -1533,7 +1628,7 @@ func file_posthaste_v1_subscriptions_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_posthaste_v1_subscriptions_proto_rawDesc), len(file_posthaste_v1_subscriptions_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -116,13 +116,15 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		Subscribers: known,
 		Limit:       known.limit,
 		// Asked of the service that there is by then, as all of them.
-		AllowsTarget: known.allowsTarget,
-		OnDone:       known.onDone,
-		PushedBy:     known.pushedBy,
-		CheckTarget:  checkTarget(guard),
-		Records:      recordsOf(store),
-		Journal:      journalOf(store),
-		Logger:       log,
+		AllowsTarget:  known.allowsTarget,
+		OnDone:        known.onDone,
+		PushedBy:      known.pushedBy,
+		CheckTarget:   checkTarget(guard),
+		CompileFilter: subscriptions.CompileTopicFilter,
+		FilterFailed:  measured.FilterFailed,
+		Records:       recordsOf(store),
+		Journal:       journalOf(store),
+		Logger:        log,
 	}))
 	var peers dispatcher.PeerDocs // nil for a store that has one node
 	if nodes, ok := a.store.(shared); ok {

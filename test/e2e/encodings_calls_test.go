@@ -276,7 +276,16 @@ var encodingCalls = []encodingCall{
 	{name: "resume a schedule", method: "schedules.resume", reply: new(v1.Schedule), status: 200, request: with(&v1.ScheduleRequest{Name: "yearly"})},
 	{name: "delete a schedule", method: "schedules.delete", reply: new(v1.Reply), status: 200, request: with(&v1.ScheduleRequest{Name: "yearly"})},
 
-	{name: "a method of a later release", method: "topics.create", reply: new(v1.Reply), status: http.StatusBadRequest, request: with(new(v1.Reply))},
+	{name: "make a topic", method: "topics.create", reply: new(v1.Topic), status: 200, request: with(&v1.Topic{Topic: "events", Reference: new("who did what")})},
+	{name: "make it again", method: "topics.create", reply: new(v1.Reply), status: 409, request: with(&v1.Topic{Topic: "events"})},
+	{name: "produce where nobody listens", method: "queue.produce", reply: new(v1.ProduceReply), status: 200, request: with(&v1.ProduceRequest{QueueName: "events", Items: []*v1.Produce{{}}})},
+	{name: "lease from a topic", method: "queue.lease", reply: new(v1.Reply), status: 400, request: with(&v1.LeaseRequest{QueueName: "events"})},
+	{name: "change a topic", method: "topics.update", reply: new(v1.Topic), status: 200, request: with(&v1.Topic{Topic: "events", Reference: new("all of it")})},
+	{name: "show a topic", method: "topics.info", reply: new(v1.Topic), status: 200, request: with(&v1.TopicsInfoRequest{Topic: "events"})},
+	{name: "list topics", method: "topics.list", reply: new(v1.TopicsListReply), status: 200, request: with(&v1.TopicsListRequest{Limit: 10})},
+	{name: "delete a topic", method: "topics.delete", reply: new(v1.Reply), status: 200, request: with(&v1.TopicsDeleteRequest{Topic: "events"})},
+
+	{name: "a method of a later release", method: "namespaces.create", reply: new(v1.Reply), status: http.StatusBadRequest, request: with(new(v1.Reply))},
 	{name: "a method that there is not", method: "queue.guess", reply: new(v1.Reply), status: http.StatusNotFound, request: with(new(v1.Reply))},
 	{name: "a query", method: "queue.stats?a=b", reply: new(v1.Reply), status: http.StatusBadRequest, request: with(new(v1.Reply))},
 }

@@ -137,7 +137,7 @@ func inputNotSupported(t *testing.T, e *env) {
 			t.Errorf("header %s: got %d: %s, %v; want 400 not_supported", name, a.status, a.raw, err)
 		}
 	}
-	for _, method := range []string{"topics.create", "audit.list"} {
+	for _, method := range []string{"namespaces.create", "audit.list"} {
 		e.refused(http.StatusBadRequest, "not_supported", method, object{})
 	}
 	if s := e.stats(e.queue); s.Total != 0 {

@@ -106,6 +106,12 @@ func newEnv(t *testing.T, server *harness.Server) *env {
 // eventually waits for a condition; what says what it means.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
+	eventuallyIn(t, patience, what, condition)
+}
+
+// eventuallyIn is for what takes longer where more is asked of it.
+func eventuallyIn(t *testing.T, patience time.Duration, what string, condition func() bool) {
+	t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	deadline := time.After(patience)

@@ -66,14 +66,15 @@ func Open(o Options) Backend {
 	broker := queue.New(store, queue.Options{
 		MaxPayload: int(o.Limits.Payload),
 
-		Queues:       storage.NewCollection[queue.Settings](store, "queue"),
-		Counters:     storage.NewCollection[queue.Counter](store, "counter"),
-		Numbers:      storage.NewCollection[queue.NumberEntry](store, "number"),
-		Subscribers:  known,
-		AllowsTarget: known.allowsTarget,
-		CheckTarget:  func(*queue.Target) error { return nil },
-		OnDone:       known.onDone,
-		PushedBy:     known.pushedBy,
+		Queues:        storage.NewCollection[queue.Settings](store, "queue"),
+		Counters:      storage.NewCollection[queue.Counter](store, "counter"),
+		Numbers:       storage.NewCollection[queue.NumberEntry](store, "number"),
+		Subscribers:   known,
+		AllowsTarget:  known.allowsTarget,
+		CheckTarget:   func(*queue.Target) error { return nil },
+		OnDone:        known.onDone,
+		CompileFilter: subscriptions.CompileTopicFilter,
+		PushedBy:      known.pushedBy,
 		Records: func(ctx context.Context, ns queue.Namespace, id queue.ID, limit int) ([]queue.Record, error) {
 			page, err := store.Records(ctx, storage.RecordQuery{Namespace: ns, Item: id, Backward: true, Limit: limit})
 			return page.Records, err

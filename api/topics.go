@@ -1,0 +1,104 @@
+package api
+
+import (
+	"context"
+
+	v1 "github.com/posthaste-io/posthaste/api/v1"
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+func (s *Server) topicRoutes() {
+	register(s, method[*v1.Topic, *v1.Topic]{
+		name: "topics.create", bytes: s.limits.Call,
+		noun: "topic", target: (*v1.Topic).GetTopic,
+		do: s.createTopic,
+	})
+	register(s, method[*v1.Topic, *v1.Topic]{
+		name: "topics.update", bytes: s.limits.Call,
+		noun: "topic", target: (*v1.Topic).GetTopic,
+		do: s.updateTopic,
+	})
+	register(s, method[*v1.TopicsListRequest, *v1.TopicsListReply]{
+		name: "topics.list", bytes: s.limits.Call,
+		noun: "topic", target: noTarget[*v1.TopicsListRequest], optional: true,
+		do: s.listTopics,
+	})
+	register(s, method[*v1.TopicsInfoRequest, *v1.Topic]{
+		name: "topics.info", bytes: s.limits.Call,
+		noun: "topic", target: (*v1.TopicsInfoRequest).GetTopic,
+		do: func(ctx context.Context, c *call, q *v1.TopicsInfoRequest) (*v1.Topic, error) {
+			return s.topic(ctx, c, q.GetTopic())
+		},
+	})
+	register(s, method[*v1.TopicsDeleteRequest, *v1.Reply]{
+		name: "topics.delete", bytes: s.limits.Call,
+		noun: "topic", target: (*v1.TopicsDeleteRequest).GetTopic,
+		do: func(ctx context.Context, c *call, q *v1.TopicsDeleteRequest) (*v1.Reply, error) {
+			return done(s.broker.DeleteTopic(ctx, c.namespace, q.GetTopic(), q.GetForce()))
+		},
+	})
+}
+
+func (s *Server) createTopic(ctx context.Context, c *call, q *v1.Topic) (*v1.Topic, error) {
+	if q.GetRevision() != "" {
+		return nil, queue.Invalid("revision", "is for updates; a new topic has none")
+	}
+	if _, err := s.broker.CreateTopic(ctx, c.namespace, q.GetTopic(), q.GetReference()); err != nil {
+		return nil, err
+	}
+	return s.topic(ctx, c, q.GetTopic())
+}
+
+func (s *Server) updateTopic(ctx context.Context, c *call, q *v1.Topic) (*v1.Topic, error) {
+	update := queue.TopicUpdate{Namespace: c.namespace, Name: q.GetTopic(), Reference: q.Reference}
+	var err error
+	if update.Revision, err = revision(q.GetRevision()); err != nil {
+		return nil, err
+	}
+	if _, err := s.broker.UpdateTopic(ctx, update); err != nil {
+		return nil, err
+	}
+	return s.topic(ctx, c, q.GetTopic())
+}
+
+func (s *Server) topic(ctx context.Context, c *call, name string) (*v1.Topic, error) {
+	settings, revision, err := s.broker.Topic(ctx, c.namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return shownTopic(&settings, revision), nil
+}
+
+func shownTopic(s *queue.Settings, revision uint64) *v1.Topic {
+	return &v1.Topic{
+		Topic: s.Name, Reference: given(s.Reference), Subscriptions: count(len(s.Topic.Subscribers)),
+		CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt), Revision: formatRevision(revision),
+	}
+}
+
+func (s *Server) listTopics(ctx context.Context, c *call, q *v1.TopicsListRequest) (*v1.TopicsListReply, error) {
+	limit, err := pageLimit(q.GetLimit())
+	if err != nil {
+		return nil, err
+	}
+	if q.GetCursor() != "" {
+		if err := queue.CheckReference("cursor", q.GetCursor()); err != nil {
+			return nil, err
+		}
+	}
+	// One more than wanted: it is the first of the next page.
+	found, err := s.broker.Topics(ctx, c.namespace, q.GetCursor(), limit+1)
+	if err != nil {
+		return nil, err
+	}
+	p := new(v1.TopicsListReply)
+	if len(found) > limit {
+		p.Cursor = found[limit].Name
+		found = found[:limit]
+	}
+	c.items = len(found)
+	for i := range found {
+		p.Items = append(p.Items, shownTopic(&found[i].Value, found[i].Revision))
+	}
+	return p, nil
+}

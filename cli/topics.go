@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/posthaste-io/posthaste/api/client"
+)
+
+// topicsCommands look after topics.
+type topicsCommands struct {
+	List   topicsListCommand   `cmd:"" help:"List topics by name."`
+	Info   topicsInfoCommand   `cmd:"" help:"Show a topic."`
+	Create topicsCreateCommand `cmd:"" help:"Make a topic. Whoever subscribes gets what is produced to it from then on."`
+	Update topicsUpdateCommand `cmd:"" help:"Change what is given, and nothing else."`
+	Delete topicsDeleteCommand `cmd:"" help:"Delete a topic. One with subscriptions is kept, unless --force is given."`
+}
+
+type topicsListCommand struct{ connection }
+
+// run implements Command.
+func (f *topicsListCommand) run(ctx context.Context, c *console) error {
+	return f.with(ctx, func(ctx context.Context, cl *client.Client) error {
+		rows := newTable("topic", ">subscriptions", "reference")
+		for t, err := range cl.Topics(ctx) {
+			if err != nil {
+				return err
+			}
+			if f.JSON {
+				if err := c.object(topicViewOf(t)); err != nil {
+					return err
+				}
+				continue
+			}
+			rows.add(cell{text: t.Name}, cell{text: count(t.Subscriptions)}, cell{text: t.Reference})
+		}
+		if f.JSON {
+			return nil
+		}
+		return rows.print(c)
+	})
+}
+
+// topicName is what most commands take.
+type topicName struct {
+	Topic string `arg:"" help:"The topic."`
+}
+
+type topicsInfoCommand struct {
+	topicName
+	connection
+}
+
+// run implements Command.
+func (f *topicsInfoCommand) run(ctx context.Context, c *console) error {
+	return f.topic(ctx, c, func(ctx context.Context, cl *client.Client) (client.Topic, error) {
+		return cl.GetTopic(ctx, f.Topic)
+	})
+}
+
+// topic prints what a call answers.
+func (f *connection) topic(ctx context.Context, c *console, do func(context.Context, *client.Client) (client.Topic, error)) error {
+	return f.with(ctx, func(ctx context.Context, cl *client.Client) error {
+		t, err := do(ctx, cl)
+		if err != nil {
+			return err
+		}
+		if f.JSON {
+			return c.object(topicViewOf(t))
+		}
+		r, now := new(record), time.Now()
+		r.paint("topic", t.Name, bold)
+		r.set("reference", t.Reference)
+		r.set("subscriptions", count(t.Subscriptions))
+		r.set("created", when(t.CreatedAt, now))
+		r.set("updated", when(t.UpdatedAt, now))
+		r.set("revision", t.Revision)
+		return r.print(c)
+	})
+}
+
+type topicsCreateCommand struct {
+	Topic     string `arg:"" help:"Its name, which no queue has."`
+	Reference string `placeholder:"TEXT" help:"A note of yours."`
+
+	connection
+}
+
+// run implements Command.
+func (f *topicsCreateCommand) run(ctx context.Context, c *console) error {
+	return f.topic(ctx, c, func(ctx context.Context, cl *client.Client) (client.Topic, error) {
+		return cl.CreateTopic(ctx, client.Topic{Name: f.Topic, Reference: f.Reference})
+	})
+}
+
+type topicsUpdateCommand struct {
+	topicName
+	Reference *string `placeholder:"TEXT" help:"A note of yours."`
+	Revision  string  `placeholder:"TEXT" help:"Refuse the change unless this is still the topic's revision."`
+
+	connection
+}
+
+// run implements Command.
+func (f *topicsUpdateCommand) run(ctx context.Context, c *console) error {
+	if f.Reference == nil {
+		return usagef("nothing to change was given")
+	}
+	return f.topic(ctx, c, func(ctx context.Context, cl *client.Client) (client.Topic, error) {
+		return cl.UpdateTopic(ctx, f.Topic, client.TopicUpdate{Reference: f.Reference, Revision: f.Revision})
+	})
+}
+
+type topicsDeleteCommand struct {
+	topicName
+	Force bool `help:"Delete its subscriptions too, with their queues and all items in these. Dead-letter queues stay."`
+
+	connection
+}
+
+// run implements Command.
+func (f *topicsDeleteCommand) run(ctx context.Context, c *console) error {
+	return f.with(ctx, func(ctx context.Context, cl *client.Client) error {
+		return cl.DeleteTopic(ctx, f.Topic, f.Force)
+	})
+}
+
+type topicView struct {
+	Topic         string    `json:"topic"`
+	Reference     string    `json:"reference,omitempty"`
+	Subscriptions int       `json:"subscriptions"`
+	CreatedAt     time.Time `json:"created_at,omitzero"`
+	UpdatedAt     time.Time `json:"updated_at,omitzero"`
+	Revision      string    `json:"revision,omitempty"`
+}
+
+func topicViewOf(t client.Topic) topicView {
+	return topicView{
+		Topic: t.Name, Reference: t.Reference, Subscriptions: t.Subscriptions,
+		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, Revision: t.Revision,
+	}
+}

@@ -1,0 +1,146 @@
+package queue_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage/storagetest"
+)
+
+// startsWith lets items through whose kind begins in a way.
+type startsWith string
+
+func (s startsWith) Match(c *queue.Content) (bool, error) {
+	if c.Kind == "bad" {
+		return s == "", errTest
+	}
+	return strings.HasPrefix(c.Kind, string(s)), nil
+}
+
+func TestTopic_FiltersSayWhoGetsWhat(t *testing.T) {
+	t.Parallel()
+	var failed []string
+	o := queue.Options{
+		CompileFilter: func(filter json.RawMessage) (queue.Matcher, error) {
+			var prefix string
+			if err := json.Unmarshal(filter, &prefix); err != nil {
+				return nil, err
+			}
+			return startsWith(prefix), nil
+		},
+		FilterFailed: func(_ queue.Namespace, subscription string, err error) { failed = append(failed, subscription) },
+	}
+	bubbleWith(t, o, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "all")
+		f.subscribe(t, "events", "orders", json.RawMessage(`"order."`))
+		f.subscribe(t, "events", "unread", json.RawMessage(`7`))
+		kind := func(kind string) queue.ProduceItem {
+			return queue.ProduceItem{Content: queue.Content{Kind: kind}}
+		}
+		produced := f.produce(t, "events", kind("order.paid"), kind("user.new"), kind("bad"), kind("order.sent"))
+		for i, want := range []int{3, 2, 2, 3} {
+			wantCopies(t, fmt.Sprint("item ", i), produced[i], want)
+		}
+		for name, want := range map[string]int{"events~all": 4, "events~orders": 2, "events~unread": 4} {
+			if got := f.total(t, name); got != want {
+				t.Errorf("%s holds %d items, want %d", name, got, want)
+			}
+		}
+		if fmt.Sprint(failed) != "[orders]" {
+			t.Errorf("told of failures of %v, want orders", failed)
+		}
+		// Another filter counts for the next item.
+		f.subscribe(t, "events", "orders", nil)
+		wantCopies(t, "without a filter", f.produce(t, "events", kind("user.new"))[0], 3)
+	})
+}
+
+func TestTopic_ItemsAreFoundInAllTheirQueues(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b", "c")
+		id := f.produce(t, "events", items(1)...)[0].ID
+		states, err := f.Look(t.Context(), ns, id, "")
+		if err != nil || len(states) != 3 {
+			t.Fatalf("got %d states, %v, want 3", len(states), err)
+		}
+		if one, err := f.Look(t.Context(), ns, id, "events~b"); err != nil || len(one) != 1 || one[0].Queue.Name != "events~b" {
+			t.Errorf("in one queue: got %+v, %v", one, err)
+		}
+		waiting := start(func() ([]queue.ItemState, error) { return f.Await(t.Context(), ns, id, "", time.Minute) })
+		f.settle(t, entry(f.leaseOne(t, "events~a"), queue.Complete))
+		if !isPending(waiting) {
+			t.Error("the wait is over with the end of one copy")
+		}
+		if done, err := f.Cancel(t.Context(), queue.CancelCall{Namespace: ns, IDs: []queue.ID{id}, Queue: "events~b"}); err != nil || done.Count != 1 {
+			t.Errorf("cancel in one queue: got %+v, %v", done, err)
+		}
+		if got := f.total(t, "events~c"); got != 1 {
+			t.Errorf("the third has %d items, want 1", got)
+		}
+		if done, err := f.Cancel(t.Context(), queue.CancelCall{Namespace: ns, IDs: []queue.ID{id}}); err != nil || done.Count != 1 {
+			t.Errorf("cancel everywhere: got %+v, %v", done, err)
+		}
+		synctest.Wait()
+		if got := <-waiting; !errors.Is(got.err, queue.ErrNotFound) {
+			t.Errorf("wait: got %+v, want ErrNotFound, as of any item that has ended and is not kept", got)
+		}
+	})
+}
+
+// What is produced after the answer to Subscribe is in the queue, whoever produces.
+func TestTopic_SubscribersComeWhileOthersProduce(t *testing.T) {
+	t.Parallel()
+	model := storagetest.NewModel(time.Now)
+	nodes := []*queue.Broker{newBroker(model, queue.Options{}), newBroker(model, queue.Options{}), newBroker(model, queue.Options{})}
+	if _, err := nodes[0].CreateTopic(t.Context(), ns, "events", ""); err != nil {
+		t.Fatal(err)
+	}
+	const subscriptions, after = 30, 5
+	stop := make(chan struct{})
+	ended := make(chan error)
+	for _, node := range nodes[1:] {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					ended <- nil
+					return
+				default:
+				}
+				if _, err := node.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: items(1)}); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+	}
+	for i := range subscriptions {
+		name := fmt.Sprint("s", i)
+		if _, err := nodes[0].Subscribe(t.Context(), ns, "events", name, nil); err != nil {
+			t.Fatal(err)
+		}
+		for n := range after {
+			produced, err := nodes[1+n%2].Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: items(1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			states, err := nodes[0].Look(t.Context(), ns, produced[0].ID, queue.CopyQueue("events", name))
+			if err != nil || len(states) != 1 {
+				t.Fatalf("%s: got %v, %v, want the item that was produced after its creation", name, states, err)
+			}
+		}
+	}
+	close(stop)
+	for range nodes[1:] {
+		if err := <-ended; err != nil {
+			t.Errorf("produce: %v", err)
+		}
+	}
+}
