@@ -16,7 +16,7 @@ import (
 // startsWith lets items through whose kind begins in a way.
 type startsWith string
 
-func (s startsWith) Match(c *queue.Content) (bool, error) {
+func (s startsWith) Match(c *queue.Candidate) (bool, error) {
 	if c.Kind == "bad" {
 		return s == "", errTest
 	}

@@ -99,7 +99,7 @@ var (
 		"Receipts that came too late: stale if the item was settled or leased again, gone if it is there no more.", "queue", "reason")
 
 	queueItems = define("posthaste.queue.items", gauge, "{item}",
-		"Items in a queue: ready, scheduled (due later; counted up to 10,000), leased; and dead, which are those of a dead-letter queue that nobody has leased. At most some seconds old.", "queue", "state")
+		"Items in a queue: ready, scheduled (due later; counted up to 10,000), behind (another of their ordering key; likewise), leased; and dead, which are those of a dead-letter queue that nobody has leased. At most some seconds old.", "queue", "state")
 	queueOldest = define("posthaste.queue.oldest_ready.age", gauge, "s",
 		"How long the oldest item that could be leased has been due; 0 if nothing waits.", "queue")
 
