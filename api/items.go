@@ -97,7 +97,7 @@ func (s *Server) around(ctx context.Context, ns queue.Namespace, st *queue.ItemS
 		around.ready += part.Total - part.Held - part.Scheduled - part.Behind
 	}
 	sub, err := s.subs.ByQueue(ctx, ns, name)
-	if errors.Is(err, queue.ErrNotFound) {
+	if errors.Is(err, queue.ErrNotFound) || err == nil && sub.Pulls() {
 		around.leasesWaiting = stats.LeaseWaiting
 		return around, nil
 	}

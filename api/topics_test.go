@@ -61,6 +61,8 @@ func TestTopics_Life(t *testing.T) {
 	raw.is(2.0, "items", 0, "copies")
 
 	// A consumer pulls from one of them, whoever has the others.
+	pulled := e.call("items.info", `{"item_id":"`+second.get("items", 1, "item_id").(string)+`","queue_name":"events~search"}`).fine()
+	pulled.is("no_receiver", "items", 0, "why")
 	a, receipt := e.leaseOne("events~search")
 	a.is("one", "items", 0, "utf8")
 	e.call("queue.complete", `{"receipts":["`+receipt+`"]}`).want(200, "ok")

@@ -92,7 +92,7 @@ func whyNot(st *queue.ItemState, around surroundings) reason {
 	case around.sub != nil:
 		return whyPushed(around)
 	case around.leasesWaiting == 0:
-		return reason{word: "no_receiver", message: "nobody takes it: the queue has no subscription, and no queue.lease waits on it at this server now"}
+		return reason{word: "no_receiver", message: "nobody takes it: the queue has no subscription, or one without a url, and no queue.lease waits on it at this server now"}
 	default:
 		return waiting
 	}

@@ -30,6 +30,9 @@ func (d *Dispatcher) Test(ctx context.Context, ns queue.Namespace, name string, 
 	if err != nil {
 		return queue.Record{}, err
 	}
+	if sub.Pulls() {
+		return queue.Record{}, queue.Invalid("name", "is a subscription without a url, whose queue is for consumers that lease: there is nothing to test")
+	}
 	if content == nil {
 		content = &queue.Content{Kind: sampleKind, Encoding: sampleEncoding, Payload: []byte(samplePayload)}
 	}

@@ -42,7 +42,7 @@ func (b *Broker) peekDead(q *knownQueue, pinned *pinSet) *knownQueue {
 func (b *Broker) deadOf(ctx context.Context, q *knownQueue) (*knownQueue, error) {
 	if s := q.settings(); s.DeadQueue != "" {
 		dead, err := b.known.named(ctx, s.Namespace, s.DeadQueue)
-		if !errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, ErrNotFound) && !errors.As(err, new(*TopicError)) {
 			return dead, err
 		}
 		// A queue that was deleted leaves those that named it with their own.

@@ -30,6 +30,19 @@
 //     else ends in a dead-letter queue, with the reason.
 //   - An outcome that is not known is reported as [ErrUnknownOutcome].
 //
+// # Topics
+//
+// A [Topic] is a document of the kind of queues, so that the two share one space of
+// names, and a number for the keys of its items. It holds nothing: a produce to it makes
+// one [NewItem] an item, with a [Copy] for each subscriber, and the store inserts all of
+// them in one transaction. That is guarded by the revision of the topic's document, which
+// every change of the subscribers raises: a subscription gets all that is produced from
+// the answer to its creation on, on any node.
+//
+// What needs items does not take a topic, and says so with [TopicError]. Schedules and
+// ends that are told produce within another transaction, which has no such guard, so they
+// do not take one either.
+//
 // # What is not
 //
 //   - Exactly-once processing: a consumer that dies after its work and before it

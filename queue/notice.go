@@ -116,6 +116,10 @@ func (b *Broker) pinTold(ctx context.Context, n *notice, pinned *pinSet) (*known
 		b.untold.warn(b, n, "the queue does not exist")
 		return nil, nil
 	}
+	if errors.As(err, new(*TopicError)) {
+		b.untold.warn(b, n, "the queue is gone, and its name is a topic's now")
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("on_done of %s: %w", n.from.name, err)
 	}

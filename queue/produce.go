@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -53,6 +54,9 @@ func (b *Broker) Produce(ctx context.Context, call ProduceCall) ([]Produced, err
 		return b.fanOut(ctx, &call)
 	}
 	q, err := b.pinOpen(ctx, call.Namespace, call.Queue)
+	if errors.As(err, new(*TopicError)) {
+		return b.fanOut(ctx, &call) // the queue was deleted just now, and its name used anew
+	}
 	if err != nil {
 		return nil, err
 	}

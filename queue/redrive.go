@@ -112,6 +112,8 @@ func (r *redrive) queueOf(ctx context.Context, field, name string) (*knownQueue,
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return nil, Invalid(field, "is %s, which does not exist", name)
+	case errors.As(err, new(*TopicError)):
+		return nil, Invalid(field, "is %s, a topic, which would copy the items to all who subscribe; name one subscription's queue, %s~<subscription>", name, name)
 	case err == nil && q.number == r.dead.number:
 		return nil, Invalid(field, "is the queue itself")
 	}

@@ -9,7 +9,8 @@ import (
 
 // rescue puts back what came to a queue after it was deleted: a node that did not know
 // of the deletion yet has told its callers that it is kept. The queue is there again; or,
-// if its name is used anew, its items go to the new one. It answers false if nothing
+// if its name is used anew, its items go to the new one, unless that is a topic: then they
+// wait. It answers false if nothing
 // came. namesake is the queue of its name, zero if there is none.
 func (b *Broker) rescue(ctx context.Context, e *Versioned[NumberEntry], namesake Settings) (rescued bool, err error) {
 	stats, err := b.store.Stats(ctx, []Number{e.Value.Number})
@@ -21,6 +22,12 @@ func (b *Broker) rescue(ctx context.Context, e *Versioned[NumberEntry], namesake
 		return false, err
 	}
 	defer leave()
+	if namesake.Topic != nil {
+		// A topic holds nothing, and its subscriptions were not promised these.
+		b.log.Error("items came to a queue after it was deleted, and its name is a topic's now; they are there again once the name is free",
+			"queue", e.Value.Queue, "number", e.Value.Number.Own())
+		return true, b.keepNumber(ctx, e, stamp().Add(lingerAfterDelete))
+	}
 	if namesake.Number != 0 {
 		return true, b.handOn(ctx, e, &namesake)
 	}

@@ -144,3 +144,95 @@ func TestTopic_SubscribersComeWhileOthersProduce(t *testing.T) {
 		}
 	}
 }
+
+// A name that was a queue's is used by what still names it, and must not stand in its way.
+func TestTopic_NameOfAQueueThatWasTold(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.create(t, queue.Settings{Name: "ends"})
+		f.create(t, queue.Settings{Name: "graves"})
+		f.create(t, queue.Settings{Name: "work", DeadQueue: "graves"})
+		f.produce(t, "work", queue.ProduceItem{Content: queue.Content{OnDone: "ends"}}, queue.ProduceItem{})
+		for _, name := range []string{"ends", "graves"} {
+			if err := f.DeleteQueue(t.Context(), ns, name, true); err != nil {
+				t.Fatal(err)
+			}
+			f.topic(t, name, "s")
+		}
+		f.settle(t, entry(f.leaseOne(t, "work"), queue.Complete))
+		f.settle(t, entry(f.leaseOne(t, "work"), queue.Bury))
+		for name, want := range map[string]int{"ends~s": 0, "graves~s": 0, "work~dead": 1} {
+			if got := f.total(t, name); got != want {
+				t.Errorf("%s holds %d items, want %d", name, got, want)
+			}
+		}
+		_, err := f.Redrive(t.Context(), queue.RedriveCall{Namespace: ns, Queue: "work~dead", Limit: 1, Target: "ends"})
+		wantInvalid(t, err, "target")
+	})
+}
+
+// What a node puts on a queue that is gone, since it does not know, is not given to those
+// who subscribed to a topic of its name.
+func TestTopic_ItemsOfAQueueOfItsName(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		other := newBroker(f.store, queue.Options{})
+		f.create(t, queue.Settings{Name: "name"})
+		call := queue.ProduceCall{Namespace: ns, Queue: "name", Items: items(1)}
+		if _, err := other.Produce(t.Context(), call); err != nil { // Now it knows the queue.
+			t.Fatal(err)
+		}
+		f.settle(t, entry(f.leaseOne(t, "name"), queue.Complete))
+		if err := f.DeleteQueue(t.Context(), ns, "name", false); err != nil {
+			t.Fatal(err)
+		}
+		f.topic(t, "name", "s")
+		produced, err := other.Produce(t.Context(), call)
+		if err != nil || produced[0].Copies != nil {
+			t.Fatalf("got %+v, %v, want an item of the queue that is gone", produced, err)
+		}
+		for range 2 {
+			time.Sleep(2 * time.Minute)
+			if err := f.Tidy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := f.total(t, "name~s"); got != 0 {
+			t.Errorf("the subscription has %d items, want none", got)
+		}
+		if err := f.DeleteTopic(t.Context(), ns, "name", true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if err := f.Tidy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.leaseOne(t, "name"); got.ID != produced[0].ID {
+			t.Errorf("got %s, want the item", got.ID)
+		}
+	})
+}
+
+// A store that does not say what became of a call is asked again by the producer, with the
+// same key.
+func TestTopic_RepeatAfterAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b")
+		for i, fail := range []func(storagetest.Verb, int, error){f.store.FailBefore, f.store.FailAfter} {
+			call := queue.ProduceCall{Namespace: ns, Queue: "events", Key: fmt.Sprint(i), Items: items(2)}
+			fail(storagetest.Produce, 1, queue.ErrUnknownOutcome)
+			if _, err := f.Produce(t.Context(), call); !errors.Is(err, queue.ErrUnknownOutcome) {
+				t.Fatalf("got %v, want ErrUnknownOutcome", err)
+			}
+			if _, err := f.Produce(t.Context(), call); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"events~a", "events~b"} {
+				if got := f.total(t, name); got != 2*(i+1) {
+					t.Errorf("%s holds %d items, want %d", name, got, 2*(i+1))
+				}
+			}
+		}
+	})
+}

@@ -194,7 +194,8 @@ func (s *Service) prepare(ctx context.Context, sched *Schedule, times []time.Tim
 	prepared, err := s.broker.Prepare(ctx, sched.Namespace, sched.Queue, items)
 	_, invalid := errors.AsType[*queue.InvalidError](err)
 	_, large := errors.AsType[*queue.TooLargeError](err)
-	if invalid || large || errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrNotSupported) {
+	_, topic := errors.AsType[*queue.TopicError](err)
+	if invalid || large || topic || errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrNotSupported) {
 		return nil, &refusal{err}
 	}
 	return prepared, err

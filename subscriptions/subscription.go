@@ -270,9 +270,11 @@ func (s *Subscription) State() State {
 	}
 }
 
-// Pushes says whether requests are made at all: it is active, and not for consumers that
-// pull.
-func (s *Subscription) Pushes() bool { return s.State() == Active && (s.URL != "" || s.AllowTarget) }
+// Pulls says that it is on a topic and has no endpoint: consumers lease from its queue.
+func (s *Subscription) Pulls() bool { return s.Topic != "" && s.URL == "" && !s.AllowTarget }
+
+// Pushes says whether requests are made at all.
+func (s *Subscription) Pushes() bool { return s.State() == Active && !s.Pulls() }
 
 // Key names a subscription.
 type Key struct {

@@ -140,6 +140,24 @@ var topicCases = []testCase{
 		}
 		f.wantDuplicate("repeat", f.produce(fanned(topic, f.keyed(topic, "k", "body"), queues...))[0], item.ID)
 	}},
+	{"Topic_CopiesAndKeysSurviveAReopen", func(f *fixture) {
+		topic, a, b := f.queue(), f.queue(), f.queue()
+		item := fanned(topic, f.keyed(topic, "k", "body"), a, b)
+		item.Copies[1].ExpireTTL = time.Hour
+		none := fanned(topic, f.keyed(topic, "none", "body"))
+		f.produce(item, none)
+		f.apply(complete(f.leaseOne(a, pull(1))))
+		f.reopen()
+		left := f.get(queue.Key{ID: item.ID, Queue: b, Home: b})
+		if string(left.Payload) != "body" || left.ExpiresAt.IsZero() {
+			f.Errorf("copy: got %+v, want its payload and its expiry", left)
+		}
+		f.wantTotal("a", a, 0)
+		f.wantDuplicate("key", f.produce(fanned(topic, f.keyed(topic, "k", "body"), a, b))[0], item.ID)
+		f.wantDuplicate("key without copies", f.produce(fanned(topic, f.keyed(topic, "none", "body"), a))[0], none.ID)
+		f.wantTotal("a", a, 0)
+		f.wantTotal("b", b, 1)
+	}},
 	{"Guard_FailsItsGroupAlone", func(f *fixture) {
 		q := f.queue()
 		doc, gone := document(1, "topic", 0), document(1, "gone", 0)
