@@ -162,19 +162,16 @@ type keyedQueues struct {
 	until map[queue.Number]time.Time
 }
 
-// note takes note of a queue with keys.
-func (k *keyedQueues) note(q queue.Number) {
+// note takes note of queues with keys.
+func (k *keyedQueues) note(queues map[queue.Number]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.until == nil || len(k.until) >= maxKeyed {
-		k.until = map[queue.Number]time.Time{}
-	}
-	k.until[q] = time.Now().Add(keyedFor)
-}
-
-func (k *keyedQueues) noteAll(queues map[queue.Number]bool) {
+	until := time.Now().Add(keyedFor)
 	for q := range queues {
-		k.note(q)
+		if k.until == nil || len(k.until) >= maxKeyed {
+			k.until = map[queue.Number]time.Time{}
+		}
+		k.until[q] = until
 	}
 }
 

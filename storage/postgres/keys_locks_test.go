@@ -193,3 +193,20 @@ func (e *ears) forget() {
 	defer e.mu.Unlock()
 	e.heard = nil
 }
+
+// Whatever is named twice in a Put is there once, and not in its own way.
+func TestKeys_ADocumentsItemNamedTwiceIsOne(t *testing.T) {
+	t.Parallel()
+	w := setupWorld(t, true)
+	q := queue.NewNumber(1, 1)
+	it := keyed(q, "k")
+	for i, name := range []string{"first", "second"} {
+		if _, err := w.store.Put(t.Context(), document(name, 0), it, it, keyed(q, "k")); err != nil {
+			t.Fatal(err)
+		}
+		w.wantHeads()
+		if n := w.count(`select count(*) from {s}.items`); n != i+2 {
+			t.Errorf("%d items after the %s, want %d", n, name, i+2)
+		}
+	}
+}
