@@ -210,3 +210,37 @@ func TestKeys_ADocumentsItemNamedTwiceIsOne(t *testing.T) {
 		}
 	}
 }
+
+// As texts, times are not what they are otherwise.
+func TestP09_KeysNeedNoPreparedStatements(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, Options{URL: pgtest.URL(t) + withoutStatements, NoListen: true})
+	q := queue.NewNumber(1, 1)
+	head, next := keyed(q, "k"), keyed(q, "k")
+	next.ExpireTTL = queue.Soon
+	w.produce(group(head, next))
+	for what, items := range map[string]func() ([]queue.Item, error){
+		"list": func() ([]queue.Item, error) {
+			page, err := w.store.ListItems(t.Context(), queue.ListRequest{Queue: q, States: []queue.State{queue.Behind}, Limit: 9})
+			return page.Items, err
+		},
+		"find": func() ([]queue.Item, error) { return w.store.Find(t.Context(), []queue.ID{next.ID}, true) },
+		"sweep": func() (items []queue.Item, err error) {
+			w.eventually("the next one expires", func() bool {
+				page, sweepErr := w.store.Sweep(t.Context(), queue.SweepRequest{Limit: 9})
+				items, err = page.Items, sweepErr
+				return err != nil || len(items) > 0
+			})
+			return items, err
+		},
+	} {
+		got, err := items()
+		if err != nil || len(got) != 1 || got[0].ID != next.ID || !got[0].AvailableAt.Equal(queue.Forever) {
+			t.Errorf("%s: got %+v, %v, want what is behind", what, got, err)
+		}
+	}
+	page, err := w.store.ListKeys(t.Context(), queue.KeysRequest{Queue: q, Limit: 9})
+	if err != nil || len(page.Keys) != 1 || page.Keys[0].Head.ID != head.ID {
+		t.Errorf("keys: got %+v, %v, want the head", page.Keys, err)
+	}
+}
