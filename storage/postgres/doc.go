@@ -18,11 +18,11 @@
 //
 //   - What has no keys sends what it did before. Produce and Put see from their items
 //     whether they need locks, and then send two statements.
-//   - Settle does not: a node remembers for a minute in which queues it met keys, by its
-//     leases and settlements, and sends two statements for batches that name one of these.
-//     Elsewhere it sends one, which undoes itself if it takes a head out, and is sent again.
-//   - Purge is undone and sent again each time that it meets keys, with one more look where
-//     it is for a queue. Move always sends two statements.
+//   - Settle and Purge do not: a node remembers for a minute in which queues it met keys,
+//     by what it leases, settles and purges, and sends two statements for batches that name
+//     one of these. Elsewhere it sends one, which undoes itself if it would need a lock, and
+//     is sent again. A purge of a queue looks first what it is about.
+//   - Move always sends two statements.
 //
 // An item with a key has one index entry more, and one behind its head two more.
 //

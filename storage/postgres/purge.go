@@ -98,7 +98,14 @@ var purgeBoundSQL = purgeSQL(namedSQL, `($9::integer is null or i.partition = $9
 // it takes the locks of their keys, and purges those: what comes after them is left to
 // the next call.
 func (s *Store) Purge(ctx context.Context, req queue.PurgeRequest) (queue.PurgeAnswer, error) {
-	bound := false
+	queues := map[queue.Number]bool{req.Queue: true}
+	if len(req.Keys) > 0 {
+		queues = map[queue.Number]bool{}
+		for _, key := range req.Keys {
+			queues[key.Queue] = true
+		}
+	}
+	bound := s.keyed.any(queues)
 	return commit(ctx, s, unit[queue.PurgeAnswer]{
 		run: func(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID) (answer queue.PurgeAnswer, err error) {
 			var stored []byte
@@ -108,7 +115,10 @@ func (s *Store) Purge(ctx context.Context, req queue.PurgeRequest) (queue.PurgeA
 				bound = isUndone(err)
 			}
 			if bound {
-				stored, err = s.purgeBound(ctx, conn, req, marker)
+				var locks int
+				if stored, locks, err = s.purgeBound(ctx, conn, req, marker); locks > 0 {
+					s.keyed.note(queues)
+				}
 			}
 			if err != nil {
 				return answer, err
@@ -157,8 +167,10 @@ func purgeNames(req queue.PurgeRequest) (named found) {
 	return named
 }
 
-// purgeBound purges with the locks of the ordering keys.
-func (s *Store) purgeBound(ctx context.Context, conn *pgxpool.Conn, req queue.PurgeRequest, marker uuid.UUID) (stored []byte, err error) {
+// purgeBound purges with the locks of the ordering keys, which it counts.
+func (s *Store) purgeBound(ctx context.Context, conn *pgxpool.Conn, req queue.PurgeRequest, marker uuid.UUID) (
+	stored []byte, locks int, err error,
+) {
 	named := purgeNames(req)
 	var partition *int32
 	states, more := []int32{}, false
@@ -166,15 +178,14 @@ func (s *Store) purgeBound(ctx context.Context, conn *pgxpool.Conn, req queue.Pu
 	if len(req.Keys) == 0 {
 		partition, states = &req.Partition, stateNumbers(req.States)
 		if named, err = s.walkQueue(ctx, conn, req, at, fixed); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		more = len(named.ids) > req.Limit
 	}
 	var batch pgx.Batch
 	batch.Queue(s.text(lockFoundSQL), named.args()...)
 	batch.Queue(s.text(purgeBoundSQL), at, fixed, named.ids, named.queues, named.homes, req.Limit, req.Reason, marker, partition, states, more)
-	stored, _, err = lockedAnswer(ctx, conn, &batch)
-	return stored, err
+	return lockedAnswer(ctx, conn, &batch)
 }
 
 // walkQueue names what a purge of a partition is about, and one more.
