@@ -21,8 +21,8 @@
 //   - Settle and Purge do not: a node remembers for a minute in which queues it met keys,
 //     by what it leases, settles and purges, and sends two statements for batches that name
 //     one of these. Elsewhere it sends one, which undoes itself if it would need a lock, and
-//     is sent again. A purge of a queue looks first what it is about.
-//   - Move always sends two statements.
+//     is sent again. A purge looks first what it is about.
+//   - Move always looks first, and sends two statements where it finds keys.
 //
 // An item with a key has one index entry more, and one behind its head two more.
 //
