@@ -87,9 +87,15 @@ var putTexts = [2]string{putSQL(false), putSQL(true)}
 func (s *Store) Put(ctx context.Context, doc storage.Document, items ...queue.NewItem) (revision uint64, err error) {
 	var fresh insertion
 	var taken keys
+	named := map[queue.Key]bool{}
 	for i := range items {
+		key := queue.Key{ID: items[i].ID, Queue: items[i].Queue, Home: items[i].Queue}
+		if named[key] {
+			continue // a duplicate of itself
+		}
+		named[key] = true
 		fresh.add(&items[i], i)
-		taken.add(&items[i], i+1, i)
+		taken.add(&items[i], len(fresh.ids), i)
 	}
 	if doc.Value == nil {
 		doc.Value = []byte{}

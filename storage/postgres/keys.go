@@ -52,17 +52,16 @@ var lockKeysSQL = lockHashesSQL(`select distinct ` + keyHashSQL("k.queue", "k.ke
 	from unnest($1::bigint[], $2::text[]) as k (queue, key)
 	where k.key <> ''`)
 
-// lockFoundSQL takes the locks of the keys that items are bound by where they are, or will
-// be by where they go, $4. What an item's key is never changes.
-var lockFoundSQL = lockHashesSQL(`select distinct ` + keyHashSQL("at.queue", "i.ordering_key") + ` as hash
-	from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) as e (id, queue, home, target)
+// lockFoundSQL takes the locks of the keys that bind items. What an item's key is never
+// changes, nor whether it binds, as long as its token does not.
+var lockFoundSQL = lockHashesSQL(`select distinct ` + keyHashSQL("e.queue", "i.ordering_key") + ` as hash
+	from unnest($1::uuid[], $2::bigint[], $3::bigint[]) as e (id, queue, home)
 	cross join lateral (
 		select i.ordering_key, i.dead_from from {s}.items i
 		where i.id = e.id and i.queue = e.queue and i.home = e.home
 		limit 1
 	) i
-	cross join lateral (values (case when i.dead_from is null then e.queue end), (e.target)) as at (queue)
-	where i.ordering_key <> '' and at.queue is not null`)
+	where ` + boundSQL + ``)
 
 // boundSQL says of items i whether their key binds them. Conditions of an index name it.
 const boundSQL = `i.ordering_key <> '' and i.dead_from is null`
@@ -162,19 +161,16 @@ type keyedQueues struct {
 	until map[queue.Number]time.Time
 }
 
-// note takes note of a queue with keys.
-func (k *keyedQueues) note(q queue.Number) {
+// note takes note of queues with keys.
+func (k *keyedQueues) note(queues map[queue.Number]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.until == nil || len(k.until) >= maxKeyed {
-		k.until = map[queue.Number]time.Time{}
-	}
-	k.until[q] = time.Now().Add(keyedFor)
-}
-
-func (k *keyedQueues) noteAll(queues map[queue.Number]bool) {
+	until := time.Now().Add(keyedFor)
 	for q := range queues {
-		k.note(q)
+		if k.until == nil || len(k.until) >= maxKeyed {
+			k.until = map[queue.Number]time.Time{}
+		}
+		k.until[q] = until
 	}
 }
 
@@ -196,10 +192,10 @@ func (k *keyedQueues) any(queues map[queue.Number]bool) bool {
 	return false
 }
 
-// found are the arrays of lockFoundSQL.
+// found are the arrays that name items.
 type found struct {
-	ids                    [][16]byte
-	queues, homes, targets []int64
+	ids           [][16]byte
+	queues, homes []int64
 }
 
 func (f *found) add(key queue.Key) {
@@ -208,7 +204,7 @@ func (f *found) add(key queue.Key) {
 	f.homes = append(f.homes, int64(key.Home))
 }
 
-func (f *found) args() []any { return []any{f.ids, f.queues, f.homes, f.targets} }
+func (f *found) args() []any { return []any{f.ids, f.queues, f.homes} }
 
 // isUndone says that a statement found that it must not be done, and is of no effect.
 func isUndone(err error) bool {

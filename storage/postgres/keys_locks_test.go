@@ -193,3 +193,54 @@ func (e *ears) forget() {
 	defer e.mu.Unlock()
 	e.heard = nil
 }
+
+// Whatever is named twice in a Put is there once, and not in its own way.
+func TestKeys_ADocumentsItemNamedTwiceIsOne(t *testing.T) {
+	t.Parallel()
+	w := setupWorld(t, true)
+	q := queue.NewNumber(1, 1)
+	it := keyed(q, "k")
+	for i, name := range []string{"first", "second"} {
+		if _, err := w.store.Put(t.Context(), document(name, 0), it, it, keyed(q, "k")); err != nil {
+			t.Fatal(err)
+		}
+		w.wantHeads()
+		if n := w.count(`select count(*) from {s}.items`); n != i+2 {
+			t.Errorf("%d items after the %s, want %d", n, name, i+2)
+		}
+	}
+}
+
+// As texts, times are not what they are otherwise.
+func TestP09_KeysNeedNoPreparedStatements(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, Options{URL: pgtest.URL(t) + withoutStatements, NoListen: true})
+	q := queue.NewNumber(1, 1)
+	head, next := keyed(q, "k"), keyed(q, "k")
+	next.ExpireTTL = queue.Soon
+	w.produce(group(head, next))
+	for what, items := range map[string]func() ([]queue.Item, error){
+		"list": func() ([]queue.Item, error) {
+			page, err := w.store.ListItems(t.Context(), queue.ListRequest{Queue: q, States: []queue.State{queue.Behind}, Limit: 9})
+			return page.Items, err
+		},
+		"find": func() ([]queue.Item, error) { return w.store.Find(t.Context(), []queue.ID{next.ID}, true) },
+		"sweep": func() (items []queue.Item, err error) {
+			w.eventually("the next one expires", func() bool {
+				page, sweepErr := w.store.Sweep(t.Context(), queue.SweepRequest{Limit: 9})
+				items, err = page.Items, sweepErr
+				return err != nil || len(items) > 0
+			})
+			return items, err
+		},
+	} {
+		got, err := items()
+		if err != nil || len(got) != 1 || got[0].ID != next.ID || !got[0].AvailableAt.Equal(queue.Forever) {
+			t.Errorf("%s: got %+v, %v, want what is behind", what, got, err)
+		}
+	}
+	page, err := w.store.ListKeys(t.Context(), queue.KeysRequest{Queue: q, Limit: 9})
+	if err != nil || len(page.Keys) != 1 || page.Keys[0].Head.ID != head.ID {
+		t.Errorf("keys: got %+v, %v, want the head", page.Keys, err)
+	}
+}

@@ -76,7 +76,6 @@ func TestP10_OrderingKeysCostWhatIsTouched(t *testing.T) {
 	settle := slices.Concat([]any{at, fixed, marker}, all.args())
 	var named found
 	named.add(head.Key)
-	named.targets = []int64{int64(other)}
 	one, zero := []int64{int64(other)}, []int64{0}
 	// A walk goes on after the head, which is due.
 	list := []any{at, fixed, int64(q), 0, stateNumbers([]queue.State{queue.Behind}), 101, start.at, start.number, nil}
@@ -94,8 +93,11 @@ func TestP10_OrderingKeysCostWhatIsTouched(t *testing.T) {
 			{"produce", produceTexts[1], produce, 5},
 			{"produce by key", produceKeyedTexts[1], produceKeyed, 5},
 			{"settle", settleTexts[1][0][1], settle, 6},
-			{"purge", purgeBoundSQL, []any{at, fixed, named.ids, named.queues, named.homes, 10, "", marker, nil, []int32{}, false}, 2},
-			{"move", moveTexts[1], []any{at, fixed, marker, named.ids, named.queues, named.homes, one, []int32{0}, zero, zero, zero}, 3},
+			{"purge", purgeBoundSQL, []any{at, fixed, named.ids, named.queues, named.homes, 10, "", marker, nil, []int32{}, false, []string{"hot"}}, 2},
+			{"names for a move", nameMovesSQL, named.args(), 1},
+			{"names for a purge", nameKeysSQL, []any{named.ids, named.queues, named.homes}, 1},
+			{"names for a purge of a queue", nameQueueSQL, []any{at, fixed, int64(q), 0, []int32{}, 101}, 101},
+			{"move", moveTexts[1], []any{at, fixed, marker, named.ids, named.queues, named.homes, one, []int32{0}, zero, zero, zero, []string{"hot"}}, 3},
 			{"list of keys", listKeysSQL, []any{at, fixed, int64(q), "", 100, 50}, 5000},
 			{"list of what is behind", listSQL[false], list, 101},
 			{"stats", statsOfSomeSQL, []any{at, fixed, 100, []int64{int64(q)}}, 100},

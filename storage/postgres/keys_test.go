@@ -288,12 +288,22 @@ func (r *keyRun) over() bool {
 	return r.left == 0
 }
 
-// Two nodes with several batches each on their way produce, settle, bury, retry and sweep
-// a few keys of two queues.
 func TestINV12_TwoNodesKeepTheOrderOfKeys(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	nodes := []*world{openWorld(t, Options{URL: url}), openWorld(t, Options{URL: url})}
+	keepTheOrderOfKeys(t, openWorld(t, Options{URL: url}), openWorld(t, Options{URL: url}))
+}
+
+func TestP09_NodesKeepTheOrderOfKeysThroughAPooler(t *testing.T) {
+	t.Parallel()
+	o := Options{URL: pgtest.Bouncer(t, pgtest.URL(t)) + withoutStatements, NoListen: true}
+	keepTheOrderOfKeys(t, openWorld(t, o), openWorld(t, o))
+}
+
+// keepTheOrderOfKeys has two nodes, with several batches each on their way, produce,
+// complete, bury and release items of a few keys of two queues.
+func keepTheOrderOfKeys(t *testing.T, nodes ...*world) {
+	t.Helper()
 	queues := []queue.Number{queue.NewNumber(1, 1), queue.NewNumber(1, 2)}
 	dead := queue.NewNumber(1, 3)
 	const keys, each, producers, workers = 4, 100, 4, 6

@@ -73,7 +73,7 @@ func (s *Store) Lease(ctx context.Context, calls []queue.LeaseCall) (queue.Lease
 	for _, c := range claims {
 		s.heads.finish(c.outset, c.reached())
 		if c.keyed {
-			s.keyed.note(c.call.Queue)
+			s.keyed.note(map[queue.Number]bool{c.call.Queue: true})
 		}
 		answer.Calls[c.index] = c.result
 	}

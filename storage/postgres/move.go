@@ -19,19 +19,19 @@ import (
 // moveSQL judges entries and moves the items of the good ones to the tail of their
 // targets, in the order of the entries. Statuses are numbered by [queue.MoveStatus].
 // No two entries may be about one item: see [moveRounds]. first says whether it is the
-// first round. The locks of the items' ordering keys are held, where they are and where
-// they go.
+// first round. The locks of the ordering keys that entries name are held, where their items
+// are and where they go; an item with another one has come since, and is gone.
 //
 //   - arranged: where the items go, and whether they stand behind others there
 func moveSQL(first bool) string {
 	return `with ` + clockSQL + `, entry as materialized (
-	select * from unnest($4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::integer[], $9::bigint[], $10::bigint[], $11::bigint[])
-		with ordinality as e (id, queue, home, target, partition, expire_ttl, delay, random, ord)
+	select * from unnest($4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::integer[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[])
+		with ordinality as e (id, queue, home, target, partition, expire_ttl, delay, random, key, ord)
 ), locked as materialized (
 	` + lockSQL(`i.partition as source, i.attempts, i.created_at, i.ordering_key, i.seq as was_seq, i.available_at as stood_at, `+boundSQL+` as bound`) + `
 ), judged as materialized (
 	select l.*, case
-		when l.held is null or l.held then 2
+		when l.held is null or l.held or l.ordering_key <> l.key then 2
 		when exists (select from {s}.items t where t.id = l.id and t.queue = l.target and t.home = l.home) then 3
 		else 1 end as status
 	from locked l
@@ -117,13 +117,9 @@ func (s *Store) Move(ctx context.Context, entries []queue.Move) ([]queue.MoveSta
 // wherever it lies: the second one has to see what became of it. Most times there is
 // one round.
 func moveRounds(entries []queue.Move) (rounds [][]int) {
-	type name struct {
-		id   queue.ID
-		home queue.Number
-	}
-	seen := make(map[name]int, len(entries))
+	seen := make(map[copyName]int, len(entries))
 	for i := range entries {
-		of := name{entries[i].Key.ID, entries[i].Key.Home}
+		of := nameOf(entries[i].Key)
 		n := seen[of]
 		seen[of]++
 		if n == len(rounds) {
@@ -135,34 +131,67 @@ func moveRounds(entries []queue.Move) (rounds [][]int) {
 }
 
 func (s *Store) move(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, entries []queue.Move, rounds [][]int) ([]byte, error) {
-	var batch pgx.Batch
 	var all found
 	for i := range entries {
 		all.add(entries[i].Key)
-		all.targets = append(all.targets, int64(entries[i].Target))
 	}
-	batch.Queue(s.text(lockFoundSQL), all.args()...)
+	there, keys, err := s.named(ctx, conn, nameMovesSQL, all.args()...)
+	if err != nil {
+		return nil, err
+	}
+	// An item that is moved on has the key that it has here.
+	of := make(map[copyName]string, len(keys))
+	for i, key := range keys {
+		of[copyName{there.ids[i], queue.Number(there.homes[i])}] = key
+	}
+	keys = make([]string, len(entries))
+	var queues []int64
+	var locks []string
+	for i := range entries {
+		e := &entries[i]
+		if keys[i] = of[nameOf(e.Key)]; keys[i] != "" {
+			queues = append(queues, int64(e.Key.Queue), int64(e.Target))
+			locks = append(locks, keys[i], keys[i])
+		}
+	}
+	var batch pgx.Batch
+	if len(locks) > 0 {
+		batch.Queue(s.text(lockKeysSQL), queues, locks)
+	}
 	for n, round := range rounds {
-		batch.Queue(s.text(moveTexts[index(n == 0)]), s.moveArgs(marker, entries, round)...)
+		batch.Queue(s.text(moveTexts[index(n == 0)]), s.moveArgs(marker, entries, keys, round)...)
+	}
+	if len(locks) == 0 {
+		return lastAnswer(ctx, conn, &batch)
 	}
 	stored, _, err := lockedAnswer(ctx, conn, &batch)
 	return stored, err
 }
 
-func (s *Store) moveArgs(marker uuid.UUID, entries []queue.Move, round []int) []any {
+// copyName names an item wherever it lies.
+type copyName struct {
+	id   queue.ID
+	home queue.Number
+}
+
+func nameOf(key queue.Key) copyName { return copyName{key.ID, key.Home} }
+
+func (s *Store) moveArgs(marker uuid.UUID, entries []queue.Move, keys []string, round []int) []any {
 	n := len(round)
 	ids, partitions := make([][16]byte, n), make([]int32, n)
 	queues, homes, targets := make([]int64, n), make([]int64, n), make([]int64, n)
+	named := make([]string, n)
 	ttls, delays, randoms := make([]int64, n), make([]int64, n), make([]int64, n)
 	for i, at := range round {
 		e := &entries[at]
 		ids[i], queues[i], homes[i] = e.Key.ID, int64(e.Key.Queue), int64(e.Key.Home)
+		named[i] = keys[at]
 		targets[i], partitions[i] = int64(e.Target), e.Partition
 		// The random number is in no receipt: the next lease makes another, hard to guess.
 		ttls[i], delays[i], randoms[i] = e.ExpireTTL.Microseconds(), e.Delay.Microseconds(), int64(rand.Uint64())
 	}
 	at, fixed := s.clock.params()
-	return []any{at, fixed, marker, ids, queues, homes, targets, partitions, ttls, delays, randoms}
+	return []any{at, fixed, marker, ids, queues, homes, targets, partitions, ttls, delays, randoms, named}
 }
 
 // moved makes the answer of what the rounds left in the marker.

@@ -114,7 +114,7 @@ func TestP10_WhatLooksAtItemsReadsWhatItReturns(t *testing.T) {
 		{"purge of a queue", purgeQueueSQL, []any{at, fixed, int64(q), 0, stateNumbers(nil), 101, "", uuid.New()}, 101},
 		{"purge by state", purgeQueueSQL, []any{at, fixed, int64(q), 0, stateNumbers([]queue.State{queue.Scheduled}), 101, "", uuid.New()}, 202},
 		{"purge by key", purgeKeysSQL, []any{at, fixed, ids, queues, queues, 50, "", uuid.New()}, 101},
-		{"move", moveTexts[1], []any{at, fixed, uuid.New(), ids, queues, queues, zeros, partitions, zeros, zeros, zeros}, 202},
+		{"move", moveTexts[1], []any{at, fixed, uuid.New(), ids, queues, queues, zeros, partitions, zeros, zeros, zeros, make([]string, len(ids))}, 202},
 	} {
 		for _, generic := range []bool{false, true} {
 			w.wantPlan(test.what+", generic: "+strconv.FormatBool(generic), w.plan(generic, test.text, test.args...), test.most)

@@ -60,19 +60,15 @@ const (
 	stepCancel   = "6" // queue.StepCancel
 )
 
-const namedSQL = `named as materialized (
-	select * from unnest($3::uuid[], $4::bigint[], $5::bigint[]) with ordinality as n (id, queue, home, ord)
-)`
-
 // purgeKeysSQL takes items by key.
-var purgeKeysSQL = purgeSQL(namedSQL, `true`, `(select count(*) from locked) > $6`, `$6`, `$7::text`, `$8::uuid`, false)
+var purgeKeysSQL = purgeSQL(`named as materialized (
+	select * from unnest($3::uuid[], $4::bigint[], $5::bigint[]) with ordinality as n (id, queue, home, ord)
+)`, `true`, `(select count(*) from locked) > $6`, `$6`, `$7::text`, `$8::uuid`, false)
 
 // fromStartSQL has a walk begin at the beginning of a partition.
 const fromStartSQL = `after as (
 	select '-infinity'::timestamptz as at, 0::bigint as seq
 )`
-
-var walkedSQL = walkSQL("i.id, i.queue, i.home")
 
 // wantedSQL are the items that a purge of a partition is for.
 const wantedSQL = `i.partition = $4 and (cardinality($5::integer[]) = 0 or ` + stateSQL + ` = any($5))`
@@ -80,25 +76,54 @@ const wantedSQL = `i.partition = $4 and (cardinality($5::integer[]) = 0 or ` + s
 // purgeQueueSQL walks a partition, one item further than the limit. Another queue's
 // items are never reached by it, even if one moved on before it was locked: then its
 // key is another one.
-var purgeQueueSQL = purgeSQL(fromStartSQL+`, `+walkedSQL+`, named as materialized (
+var purgeQueueSQL = purgeSQL(fromStartSQL+`, `+walkSQL("i.id, i.queue, i.home")+`, named as materialized (
 	select id, queue, home, row_number() over (order by walk_at, walk_seq) as ord from walked
 )`, wantedSQL, `(select count(*) from named) >= $6`, `$6::bigint - 1`, `$7::text`, `$8::uuid`, false)
 
-// walkQueueSQL names what purgeQueueSQL would.
-var walkQueueSQL = `with ` + clockSQL + `, ` + fromStartSQL + `, ` + walkedSQL + `
-select id, home from walked order by walk_at, walk_seq`
+// boundKeySQL is the ordering key that binds an item, or nothing.
+const boundKeySQL = `case when i.dead_from is null then i.ordering_key else '' end as bound_by`
 
-// purgeBoundSQL takes items by key; $9 and $10 are the partition that they have to be in
-// and the states, or null and nothing. $11 says that there are more.
-var purgeBoundSQL = purgeSQL(namedSQL, `($9::integer is null or i.partition = $9)
+// These name items that are there, each with an ordering key: what a purge is about with
+// the key that binds it, by key or as purgeQueueSQL would walk, and what a move is about.
+var (
+	nameKeysSQL  = namesSQL(boundKeySQL)
+	nameMovesSQL = namesSQL(`i.ordering_key`)
+	nameQueueSQL = `with ` + clockSQL + `, ` + fromStartSQL + `, ` + walkSQL("i.id, i.queue, i.home, "+boundKeySQL) + `
+select id, queue, home, bound_by from walked order by walk_at, walk_seq`
+)
+
+func namesSQL(key string) string {
+	return `select i.* from unnest($1::uuid[], $2::bigint[], $3::bigint[]) with ordinality as n (id, queue, home, ord)
+cross join lateral (
+	select i.id, i.queue, i.home, ` + key + ` from {s}.items i
+	where i.id = n.id and i.queue = n.queue and i.home = n.home
+	limit 1
+) i
+order by n.ord`
+}
+
+// purgeBoundSQL takes items by key, of which $12 are the ordering keys that were locked: it
+// passes by what is bound by another one, which has come since. $9 and $10 are the partition
+// that they have to be in and the states, or null and nothing. $11 says that there are more.
+var purgeBoundSQL = purgeSQL(`named as materialized (
+	select * from unnest($3::uuid[], $4::bigint[], $5::bigint[], $12::text[]) with ordinality as n (id, queue, home, bound_by, ord)
+)`, `(i.ordering_key = '' or i.dead_from is not null or i.ordering_key = n.bound_by)
+		and ($9::integer is null or i.partition = $9)
 		and (cardinality($10::integer[]) = 0 or `+stateSQL+` = any($10))`,
 	`$11::boolean or (select count(*) from locked) > $6`, `$6`, `$7::text`, `$8::uuid`, true)
 
-// Purge implements [queue.Store]. Where it meets ordering keys it names the items before
+// Purge implements [queue.Store]. Where there are ordering keys it names the items before
 // it takes the locks of their keys, and purges those: what comes after them is left to
 // the next call.
 func (s *Store) Purge(ctx context.Context, req queue.PurgeRequest) (queue.PurgeAnswer, error) {
-	bound := false
+	queues := map[queue.Number]bool{req.Queue: true}
+	if len(req.Keys) > 0 {
+		queues = map[queue.Number]bool{}
+		for _, key := range req.Keys {
+			queues[key.Queue] = true
+		}
+	}
+	bound := s.keyed.any(queues)
 	return commit(ctx, s, unit[queue.PurgeAnswer]{
 		run: func(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID) (answer queue.PurgeAnswer, err error) {
 			var stored []byte
@@ -108,7 +133,10 @@ func (s *Store) Purge(ctx context.Context, req queue.PurgeRequest) (queue.PurgeA
 				bound = isUndone(err)
 			}
 			if bound {
-				stored, err = s.purgeBound(ctx, conn, req, marker)
+				var locks int
+				if stored, locks, err = s.purgeBound(ctx, conn, req, marker); locks > 0 {
+					s.keyed.note(queues)
+				}
 			}
 			if err != nil {
 				return answer, err
@@ -157,37 +185,43 @@ func purgeNames(req queue.PurgeRequest) (named found) {
 	return named
 }
 
-// purgeBound purges with the locks of the ordering keys.
-func (s *Store) purgeBound(ctx context.Context, conn *pgxpool.Conn, req queue.PurgeRequest, marker uuid.UUID) (stored []byte, err error) {
+// purgeBound purges with the locks of the ordering keys, which it counts.
+func (s *Store) purgeBound(ctx context.Context, conn *pgxpool.Conn, req queue.PurgeRequest, marker uuid.UUID) (
+	stored []byte, locks int, err error,
+) {
 	named := purgeNames(req)
 	var partition *int32
-	states, more := []int32{}, false
+	states := []int32{}
 	at, fixed := s.clock.params()
+	text, args := nameKeysSQL, []any{named.ids, named.queues, named.homes}
 	if len(req.Keys) == 0 {
 		partition, states = &req.Partition, stateNumbers(req.States)
-		if named, err = s.walkQueue(ctx, conn, req, at, fixed); err != nil {
-			return nil, err
-		}
-		more = len(named.ids) > req.Limit
+		text, args = nameQueueSQL, []any{at, fixed, int64(req.Queue), req.Partition, states, req.Limit + 1}
 	}
+	named, keys, err := s.named(ctx, conn, text, args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	more := len(req.Keys) == 0 && len(named.ids) > req.Limit
 	var batch pgx.Batch
-	batch.Queue(s.text(lockFoundSQL), named.args()...)
-	batch.Queue(s.text(purgeBoundSQL), at, fixed, named.ids, named.queues, named.homes, req.Limit, req.Reason, marker, partition, states, more)
-	stored, _, err = lockedAnswer(ctx, conn, &batch)
-	return stored, err
+	batch.Queue(s.text(lockKeysSQL), named.queues, keys)
+	batch.Queue(s.text(purgeBoundSQL), at, fixed, named.ids, named.queues, named.homes, req.Limit, req.Reason, marker, partition, states, more, keys)
+	return lockedAnswer(ctx, conn, &batch)
 }
 
-// walkQueue names what a purge of a partition is about, and one more.
-func (s *Store) walkQueue(ctx context.Context, conn *pgxpool.Conn, req queue.PurgeRequest, at time.Time, fixed bool) (named found, err error) {
-	rows, err := conn.Query(ctx, s.text(walkQueueSQL), at, fixed, int64(req.Queue), req.Partition, stateNumbers(req.States), req.Limit+1)
+// named reads the names of items that are there, and an ordering key of each.
+func (s *Store) named(ctx context.Context, conn *pgxpool.Conn, text string, args ...any) (named found, keys []string, err error) {
+	rows, err := conn.Query(ctx, s.text(text), args...)
 	if err != nil {
-		return named, err
+		return named, nil, err
 	}
 	var id [16]byte
-	var home int64
-	_, err = pgx.ForEachRow(rows, []any{&id, &home}, func() error {
-		named.add(queue.Key{ID: id, Queue: req.Queue, Home: queue.Number(home)})
+	var in, home int64
+	var key string
+	_, err = pgx.ForEachRow(rows, []any{&id, &in, &home, &key}, func() error {
+		named.add(queue.Key{ID: id, Queue: queue.Number(in), Home: queue.Number(home)})
+		keys = append(keys, key)
 		return nil
 	})
-	return named, err
+	return named, keys, err
 }

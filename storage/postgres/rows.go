@@ -22,11 +22,16 @@ var stateColumns = []string{
 }
 
 // itemColumns lists what [scanItem] reads, of a table under an alias. Without content
-// attributes and body are null.
+// attributes and body are null. The end of time is null, too: as a text, which it is
+// without prepared statements, pgx cannot read it.
 func itemColumns(alias string, content bool) string {
 	var b strings.Builder
 	for _, name := range stateColumns {
-		b.WriteString(alias + "." + name + ", ")
+		column := alias + "." + name
+		if name == "available_at" {
+			column = "nullif(" + column + ", " + foreverSQL + ") as " + name
+		}
+		b.WriteString(column + ", ")
 	}
 	if content {
 		return b.String() + alias + ".attributes, " + alias + ".body"
@@ -42,6 +47,7 @@ type row struct {
 	seq            int64
 	counter        int64
 	random         int64
+	available      *time.Time
 	expires        *time.Time
 	deadFrom       *int64
 	deadReason     *string
@@ -56,7 +62,7 @@ type row struct {
 func (r *row) targets() []any {
 	it := &r.item
 	return []any{
-		&r.id, &r.queue, &r.home, &it.Partition, &r.seq, &it.CreatedAt, &it.UpdatedAt, &it.FirstDueAt, &it.DueAt, &it.AvailableAt,
+		&r.id, &r.queue, &r.home, &it.Partition, &r.seq, &it.CreatedAt, &it.UpdatedAt, &it.FirstDueAt, &it.DueAt, &r.available,
 		&it.Held, &it.LapseCounts, &r.counter, &r.random, &it.Owner, &it.Generation, &it.Deliveries, &it.Attempts, &it.Recoveries, &it.MaxAttempts,
 		&r.expires, &it.Kind, &it.OrderingKey, &it.SourceID, &it.Last.Status, &it.Last.Error,
 		&r.deadFrom, &r.deadReason, &r.deadAt, &r.deadStatus, &r.deadAttempts, &r.deadRecoveries,
@@ -70,6 +76,10 @@ func (r *row) finish() (queue.Item, error) {
 	it.ID, it.Queue, it.Home = r.id, queue.Number(r.queue), queue.Number(r.home)
 	it.Seq = uint64(r.seq)
 	it.Token = queue.Token{Counter: uint64(r.counter), Random: uint64(r.random)}
+	it.AvailableAt = queue.Forever
+	if r.available != nil {
+		it.AvailableAt = *r.available
+	}
 	for _, at := range []*time.Time{&it.CreatedAt, &it.UpdatedAt, &it.FirstDueAt, &it.DueAt, &it.AvailableAt} {
 		*at = at.UTC()
 	}

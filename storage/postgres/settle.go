@@ -26,10 +26,13 @@ func (s *Store) Settle(ctx context.Context, groups []queue.SettleGroup) (queue.S
 	for try := 0; ; try++ {
 		answer, err := commit(ctx, s, unit[queue.SettleAnswer]{
 			run: func(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID) (queue.SettleAnswer, error) {
-				stored, err := s.settleRounds(ctx, conn, marker, rounds, s.keyed.any(queues))
-				if isUndone(err) {
-					s.keyed.noteAll(queues)
-					stored, err = s.settleRounds(ctx, conn, marker, rounds, true)
+				bound := s.keyed.any(queues)
+				stored, locks, err := s.sendSettlement(ctx, conn, marker, rounds, bound)
+				if isUndone(err) && !bound {
+					stored, locks, err = s.sendSettlement(ctx, conn, marker, rounds, true)
+				}
+				if locks > 0 {
+					s.keyed.note(queues)
 				}
 				if err != nil {
 					return queue.SettleAnswer{}, err
@@ -60,8 +63,11 @@ func settledQueues(groups []queue.SettleGroup) map[queue.Number]bool {
 	return queues
 }
 
-// settleRounds sends a batch, if bound with the locks of its ordering keys.
-func (s *Store) settleRounds(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, rounds []settleRound, bound bool) ([]byte, error) {
+// sendSettlement sends a batch, if bound with the locks of its ordering keys, which it
+// counts.
+func (s *Store) sendSettlement(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, rounds []settleRound, bound bool) (
+	stored []byte, locks int, err error,
+) {
 	var batch pgx.Batch
 	if bound {
 		var all found
@@ -79,16 +85,11 @@ func (s *Store) settleRounds(ctx context.Context, conn *pgxpool.Conn, marker uui
 	for i, round := range rounds {
 		s.queueSettlement(&batch, marker, round, i == 0, bound)
 	}
-	if !bound {
-		return lastAnswer(ctx, conn, &batch)
+	if bound {
+		return lockedAnswer(ctx, conn, &batch)
 	}
-	stored, locks, err := lockedAnswer(ctx, conn, &batch)
-	if locks > 0 {
-		for _, round := range rounds {
-			s.keyed.noteAll(settledQueues(round.groups))
-		}
-	}
-	return stored, err
+	stored, err = lastAnswer(ctx, conn, &batch)
+	return stored, 0, err
 }
 
 // lastAnswer sends statements that each return the answers so far, and returns those

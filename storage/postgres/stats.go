@@ -49,7 +49,7 @@ cross join lateral (
 	select count(*) from (
 		select from {s}.items i
 		where i.queue = c.queue and i.partition = c.partition and i.available_at >= ` + foreverSQL + `
-		limit $3
+		order by i.seq limit $3
 	) few
 ) behind
 left join lateral (

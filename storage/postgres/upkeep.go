@@ -95,7 +95,7 @@ func (s *Store) Sweep(ctx context.Context, req queue.SweepRequest) (queue.SweepP
 					chargeLapse(&it)
 				}
 				if it.OrderingKey != "" {
-					s.keyed.note(it.Queue)
+					s.keyed.note(map[queue.Number]bool{it.Queue: true})
 				}
 				it.Content = queue.Content{}
 				page.Items = append(page.Items, it)
