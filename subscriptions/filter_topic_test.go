@@ -20,8 +20,10 @@ func TestFilter_OfATopicJudgesAsItSays(t *testing.T) {
 		t.Errorf("a filter that takes everything is kept as %s", raw)
 	}
 	for _, item := range []queue.Content{
-		{Kind: "order.paid", Payload: []byte(`{"total":150}`)}, {Kind: "order.paid", Payload: []byte(`{"total":50}`)},
-		{Kind: "shop.opened", Payload: []byte(`{"total":150}`)}, {Kind: "order.paid", Payload: []byte(`{}`)},
+		{Kind: "order.paid", Payload: []byte(`{"total":150}`)},
+		{Kind: "order.paid", Payload: []byte(`{"total":50}`)},
+		{Kind: "shop.opened", Payload: []byte(`{"total":150}`)},
+		{Kind: "order.paid", Payload: []byte(`{}`)},
 	} {
 		shared := &queue.Candidate{Content: &item}
 		for i, f := range filters {
