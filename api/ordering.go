@@ -25,7 +25,12 @@ func (s *Server) listKeys(ctx context.Context, c *call, q *v1.KeysRequest) (*v1.
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.broker.Keys(ctx, queue.KeysQuery{Namespace: c.namespace, Queue: q.GetQueueName(), After: q.GetCursor(), Limit: limit})
+	mark := cursorMark("keys", c.namespace, q.GetQueueName())
+	after, err := openCursor(q.GetCursor(), mark)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.broker.Keys(ctx, queue.KeysQuery{Namespace: c.namespace, Queue: q.GetQueueName(), After: after, Limit: limit})
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +40,7 @@ func (s *Server) listKeys(ctx context.Context, c *call, q *v1.KeysRequest) (*v1.
 		p.Items[i] = orderingKey(&page.Keys[i], &page)
 	}
 	if len(page.Keys) == limit {
-		p.Cursor = page.Keys[limit-1].Key
+		p.Cursor = sealCursor(page.Keys[limit-1].Key, mark)
 	}
 	return p, nil
 }

@@ -24,17 +24,19 @@ func TestQueueKeys_TellWhatTheyWaitFor(t *testing.T) {
 			},
 		}}}, nil
 	}
-	a := e.call("queue.keys", `{"queue_name":"orders","cursor":"a","limit":1}`)
+	a := e.call("queue.keys", `{"queue_name":"orders","limit":1}`)
 	for want, path := range map[any][]any{
 		"customer-7": {"ordering_key"}, head.String(): {"item_id"}, "retrying": {"state"}, "2030-01-31T08:01:00Z": {"next_at"},
 		"2030-01-31T07:00:00Z": {"created_at"}, 3.0: {"attempts"}, 503.0: {"last_status"}, "no": {"last_error"}, 12.0: {"behind"},
 	} {
 		a.is(want, append([]any{"items", 0}, path...)...)
 	}
-	a.is("customer-7", "cursor") // the page is full
-	if want := (queue.KeysQuery{Namespace: queue.DefaultNamespace, Queue: "orders", After: "a", Limit: 1}); asked != want {
+	cursor := fmt.Sprint(a.get("cursor")) // the page is full
+	e.call("queue.keys", fmt.Sprintf(`{"queue_name":"orders","limit":1,"cursor":%q}`, cursor))
+	if want := (queue.KeysQuery{Namespace: queue.DefaultNamespace, Queue: "orders", After: "customer-7", Limit: 1}); asked != want {
 		t.Errorf("asked %+v, want %+v", asked, want)
 	}
+	e.call("queue.keys", fmt.Sprintf(`{"queue_name":"others","cursor":%q}`, cursor)).invalid("cursor", "not given out by this list")
 	e.call("queue.keys", `{"queue_name":"orders"}`).is(nil, "cursor")
 	e.call("queue.keys", `{"queue_name":"orders","limit":1001}`).invalid("limit", "1 to 1000")
 }

@@ -153,7 +153,7 @@ func (b *Broker) cancelPage(ctx context.Context, call *CancelCall, q *knownQueue
 				}
 			}
 		}
-		n, err := b.purgeKeys(ctx, keys)
+		n, err := b.purgeKeys(ctx, keys, ReasonCancelled)
 		done.Count += n
 		if err != nil || n == len(keys) {
 			return false, err
@@ -200,22 +200,72 @@ func (b *Broker) cancelMatching(ctx context.Context, call *CancelCall, q *knownQ
 	if call.Kind != "" {
 		list.Content, list.Limit = true, kindPage
 	}
+	behind, err := b.hasBehind(ctx, q)
+	if err != nil {
+		return done, err
+	}
+	if behind {
+		return b.purgeFound(ctx, []ListRequest{list}, call.matches, ReasonCancelled)
+	}
 	done.More, err = inPages(ctx, func() (more bool, err error) {
 		page, err := b.store.ListItems(ctx, list)
 		if err != nil {
 			return false, err
 		}
-		var keys []Key
-		for i := range page.Items {
-			if it := &page.Items[i]; call.matches(it) {
-				keys = append(keys, it.Key)
-			}
-		}
 		list.Cursor = page.Next
-		n, err := b.purgeKeys(ctx, keys)
+		n, err := b.purgeKeys(ctx, matching(page.Items, call.matches), ReasonCancelled)
 		done.Count += n
 		return page.Next != "", err
 	})
+	return done, err
+}
+
+func matching(items []Item, matches func(*Item) bool) (keys []Key) {
+	for i := range items {
+		if matches(&items[i]) {
+			keys = append(keys, items[i].Key)
+		}
+	}
+	return keys
+}
+
+// hasBehind says whether a queue has items behind others of their ordering keys. Whoever ends
+// the heads page by page meets them as heads then.
+func (b *Broker) hasBehind(ctx context.Context, q *knownQueue) (bool, error) {
+	stats, err := b.store.Stats(ctx, []Number{q.number})
+	return slices.ContainsFunc(stats, func(s Stats) bool { return s.Behind > 0 }), err
+}
+
+// maxFound bounds what purgeFound remembers: 32 bytes each.
+const maxFound = 200_000
+
+// purgeFound finds all that is asked for before it ends any of it, so that what takes the
+// place of a head by that is not taken for it.
+func (b *Broker) purgeFound(ctx context.Context, lists []ListRequest, matches func(*Item) bool, reason string) (done Cancelled, err error) {
+	var keys []Key
+	for _, list := range lists {
+		more, err := inPages(ctx, func() (more bool, err error) {
+			page, err := b.store.ListItems(ctx, list)
+			if err != nil {
+				return false, err
+			}
+			keys = append(keys, matching(page.Items, matches)...)
+			list.Cursor = page.Next
+			return page.Next != "" && len(keys) < maxFound, nil
+		})
+		if err != nil {
+			return done, err
+		}
+		done.More = done.More || more || list.Cursor != ""
+	}
+	over, err := inPages(ctx, func() (more bool, err error) {
+		page := keys[:min(len(keys), purgePage)]
+		keys = keys[len(page):]
+		n, err := b.purgeKeys(ctx, page, reason)
+		done.Count += n
+		return len(keys) > 0, err
+	})
+	done.More = done.More || over
 	return done, err
 }
 
@@ -224,11 +274,11 @@ func (c *CancelCall) matches(it *Item) bool {
 }
 
 // purgeKeys ends items by their keys, and returns how many were still there.
-func (b *Broker) purgeKeys(ctx context.Context, keys []Key) (int, error) {
+func (b *Broker) purgeKeys(ctx context.Context, keys []Key, reason string) (int, error) {
 	if len(keys) == 0 {
 		return 0, nil
 	}
-	answer, err := b.store.Purge(ctx, PurgeRequest{Keys: keys, Limit: len(keys), Reason: ReasonCancelled})
+	answer, err := b.store.Purge(ctx, PurgeRequest{Keys: keys, Limit: len(keys), Reason: reason})
 	for _, key := range keys {
 		b.endings.wake(key.ID)
 		if b.ordered.has(key.Queue) {
@@ -241,13 +291,25 @@ func (b *Broker) purgeKeys(ctx context.Context, keys []Key) (int, error) {
 // purgeStates ends the items of a queue that are in some states, or in any.
 func (b *Broker) purgeStates(ctx context.Context, q *knownQueue, states []State, reason string) (done Cancelled, err error) {
 	defer b.endings.wakeAll()
+	behind, err := b.hasBehind(ctx, q)
+	if err != nil {
+		return done, err
+	}
+	if behind && len(states) > 0 && !slices.Contains(states, Behind) {
+		var lists []ListRequest
+		for partition := range q.settings().Partitions {
+			lists = append(lists, ListRequest{Queue: q.number, Partition: partition, States: states, Limit: purgePage})
+		}
+		return b.purgeFound(ctx, lists, func(*Item) bool { return true }, reason)
+	}
 	for partition := range q.settings().Partitions {
 		done.More, err = inPages(ctx, func() (more bool, err error) {
 			answer, err := b.store.Purge(ctx, PurgeRequest{
 				Queue: q.number, Partition: partition, States: states, Limit: purgePage, Reason: reason,
 			})
 			done.Count += answer.Purged
-			return answer.More, err
+			// What took the place of a head may stand where the store has been already.
+			return answer.More || behind && answer.Purged > 0, err
 		})
 		if err != nil || done.More {
 			break

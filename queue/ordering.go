@@ -47,6 +47,9 @@ func (b *Broker) Keys(ctx context.Context, query KeysQuery) (KeysPage, error) {
 	if query.Limit < 1 || query.Limit > DefaultMaxItems {
 		return KeysPage{}, Invalid("limit", "is %d; want 1 to %d", query.Limit, DefaultMaxItems)
 	}
+	if !isStorable(query.After) {
+		return KeysPage{}, Invalid("cursor", "is not UTF-8 without NUL")
+	}
 	q, err := b.known.named(ctx, query.Namespace, query.Queue)
 	if err != nil {
 		return KeysPage{}, err

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -227,6 +228,108 @@ func TestBroker_ParksAKeyAfterFailures(t *testing.T) {
 			f.settle(t, queue.SettleEntry{Receipt: again.Receipt(), Outcome: queue.Retry})
 			if again.ID != made[0].ID || !func() bool { it := f.find(t, made[0].ID); return it.IsParked(2, time.Now()) }() {
 				t.Errorf("leased %v, want the head, which is parked again by one more failure", again.ID)
+			}
+		})
+	}
+}
+
+// numbered are items of one key, each with its number as its reference.
+func numbered(from, n int) []queue.ProduceItem {
+	items := make([]queue.ProduceItem, n)
+	for i := range items {
+		items[i].Kind, items[i].OrderingKey, items[i].Reference = "x", "k", fmt.Sprint(from+i)
+	}
+	return items
+}
+
+// What is ended page by page makes heads of what stood behind: a call ends all that it is
+// asked for, and nothing else.
+func TestBroker_CancelEndsWhatItIsAskedForOfAKey(t *testing.T) {
+	t.Parallel()
+	var heads []queue.ProduceItem
+	for i := range 600 {
+		heads = append(heads, queue.ProduceItem{Content: queue.Content{Kind: "x", OrderingKey: fmt.Sprint("key ", i)}})
+	}
+	for name, tt := range map[string]struct {
+		produce [][]queue.ProduceItem
+		cancel  func(*fixture) (queue.Cancelled, error)
+		want    int
+	}{
+		"one key by kind": {[][]queue.ProduceItem{numbered(0, 900)}, func(f *fixture) (queue.Cancelled, error) {
+			return f.Cancel(context.Background(), queue.CancelCall{Namespace: ns, Queue: "orders", Kind: "x"})
+		}, 900},
+		"one key, cleared": {[][]queue.ProduceItem{numbered(0, 900)}, func(f *fixture) (queue.Cancelled, error) {
+			return f.Clear(context.Background(), queue.ClearCall{Namespace: ns, Queue: "orders", Ready: true})
+		}, 900},
+		"heads alone": {[][]queue.ProduceItem{heads, heads, heads}, func(f *fixture) (queue.Cancelled, error) {
+			return f.Cancel(context.Background(), queue.CancelCall{Namespace: ns, Queue: "orders", State: queue.Ready})
+		}, 600},
+		"heads alone by kind": {[][]queue.ProduceItem{heads, heads, heads}, func(f *fixture) (queue.Cancelled, error) {
+			return f.Cancel(context.Background(), queue.CancelCall{Namespace: ns, Queue: "orders", State: queue.Ready, Kind: "x"})
+		}, 600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T, f *fixture) {
+				for _, items := range tt.produce {
+					f.produce(t, "orders", items...)
+				}
+				before := f.total(t, "orders")
+				done, err := tt.cancel(f)
+				if err != nil || done.Count != tt.want || done.More {
+					t.Errorf("got %+v, %v, want %d", done, err, tt.want)
+				}
+				if left := f.total(t, "orders"); left != before-tt.want {
+					t.Errorf("%d are left, want %d", left, before-tt.want)
+				}
+			})
+		})
+	}
+}
+
+// The items of a deleted queue that are handed on to the one of its name keep the order of
+// their key, also where its head is leased meanwhile.
+func TestBroker_HandOnKeepsTheOrderOfAKey(t *testing.T) {
+	t.Parallel()
+	for _, leased := range []bool{false, true} {
+		bubble(t, func(t *testing.T, f *fixture) {
+			other := newBroker(f.store, queue.Options{})
+			f.settings(t, "orders")
+			if err := other.DeleteQueue(t.Context(), ns, "orders", false); err != nil {
+				t.Fatal(err)
+			}
+			const n = 1200
+			f.produce(t, "orders", numbered(0, 1000)...)
+			f.produce(t, "orders", numbered(1000, n-1000)...)
+			var head []queue.Item
+			if leased {
+				reply, err := f.Lease(t.Context(), queue.LeaseParams{Namespace: ns, Queue: "orders", Limit: 1, TTL: time.Hour})
+				if err != nil {
+					t.Fatal(err)
+				}
+				head = reply.Items
+			}
+			if _, err := other.CreateQueue(t.Context(), queue.Settings{Namespace: ns, Name: "orders"}); err != nil {
+				t.Fatal(err)
+			}
+			f.tidyLater(t)
+			f.tidyLater(t)
+			first := 0
+			if leased {
+				if got := f.lease(t, "orders", 10); len(got) > 0 {
+					t.Fatalf("item %s is leased while the head of its key still is", got[0].Reference)
+				}
+				f.settle(t, queue.SettleEntry{Receipt: head[0].Receipt(), Outcome: queue.Complete})
+				f.tidyLater(t)
+				f.tidyLater(t)
+				first = 1
+			}
+			for want := first; want < n; want++ {
+				it := f.leaseOne(t, "orders")
+				if it.Reference != fmt.Sprint(want) {
+					t.Fatalf("got %s, want %d", it.Reference, want)
+				}
+				f.settle(t, queue.SettleEntry{Receipt: it.Receipt(), Outcome: queue.Complete})
 			}
 		})
 	}

@@ -57,26 +57,10 @@ func (b *Broker) rescue(ctx context.Context, e *Versioned[NumberEntry], namesake
 func (b *Broker) handOn(ctx context.Context, e *Versioned[NumberEntry], to *Settings) error {
 	moved := 0
 	for partition := range max(e.Value.Deleted.Partitions, 1) {
-		list := ListRequest{Queue: e.Value.Number, Partition: partition, Limit: redrivePage}
-		for more := true; more; more = list.Cursor != "" {
-			page, err := b.store.ListItems(ctx, list)
-			if err != nil {
-				return err
-			}
-			list.Cursor = page.Next
-			moves := make([]Move, len(page.Items))
-			for i := range page.Items {
-				moves[i] = Move{Key: page.Items[i].Key, Target: to.Number, ExpireTTL: to.ExpireTTL}
-			}
-			statuses, err := b.store.Move(ctx, moves)
-			if err != nil {
-				return fmt.Errorf("hand on to %s: %w", to.Name, err)
-			}
-			for _, status := range statuses {
-				if status == Moved {
-					moved++
-				}
-			}
+		n, err := b.handOnPartition(ctx, e.Value.Number, partition, to)
+		moved += n
+		if err != nil {
+			return fmt.Errorf("hand on to %s: %w", to.Name, err)
 		}
 	}
 	b.Wake(to.Number)
@@ -85,6 +69,66 @@ func (b *Broker) handOn(ctx context.Context, e *Versioned[NumberEntry], to *Sett
 	}
 	b.log.Warn("items came to a queue after it was deleted; the one of its name has them now", "queue", to.Name, "items", moved)
 	return b.keepNumber(ctx, e, stamp().Add(lingerAfterDelete))
+}
+
+// handOnPartition moves what is not leased, nor behind what is. After each page that moved
+// something it begins anew: what took the place of a head may stand before the page.
+func (b *Broker) handOnPartition(ctx context.Context, from Number, partition int32, to *Settings) (moved int, err error) {
+	stuck, err := b.leasedKeys(ctx, from)
+	if err != nil {
+		return 0, err
+	}
+	list := ListRequest{Queue: from, Partition: partition, Limit: redrivePage, Content: true}
+	for {
+		page, err := b.store.ListItems(ctx, list)
+		if err != nil {
+			return moved, err
+		}
+		var moves []Move
+		for i := range page.Items {
+			if it := &page.Items[i]; !stuck[it.OrderingKey] {
+				moves = append(moves, Move{Key: it.Key, Target: to.Number, ExpireTTL: to.ExpireTTL})
+			}
+		}
+		statuses, err := b.store.Move(ctx, moves)
+		if err != nil {
+			return moved, err
+		}
+		before := moved
+		for _, status := range statuses {
+			if status == Moved {
+				moved++
+			}
+		}
+		switch {
+		case moved > before:
+			list.Cursor = ""
+		case page.Next == "":
+			return moved, nil
+		default:
+			list.Cursor = page.Next
+		}
+	}
+}
+
+// leasedKeys are the ordering keys of a queue whose heads are leased.
+func (b *Broker) leasedKeys(ctx context.Context, from Number) (map[string]bool, error) {
+	keys := make(map[string]bool)
+	for req := (KeysRequest{Queue: from, Limit: redrivePage}); ; {
+		page, err := b.store.ListKeys(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Keys {
+			if page.Keys[i].Head.Held {
+				keys[page.Keys[i].Key] = true
+			}
+		}
+		if len(page.Keys) < req.Limit {
+			return keys, nil
+		}
+		req.After = page.Keys[len(page.Keys)-1].Key
+	}
 }
 
 // keepNumber has a number looked at again at wakeAt, or, if that is zero, not any more.

@@ -435,12 +435,12 @@ type Stats struct {
 	Total int
 	Held  int
 	// Scheduled counts items that are not held and not yet due, up to
-	// [StatsCap]; Capped says that there are at least that many.
+	// [StatsCap]. Behind counts those that stand behind another of their ordering key, and
+	// are not among the scheduled ones, up to there at least. Capped says that there may be
+	// more of either.
 	Scheduled int
+	Behind    int
 	Capped    bool
-	// Behind counts those that stand behind another of their ordering key, up to
-	// [StatsCap]. They are not among the scheduled ones.
-	Behind int
 	// Failing counts items whose budget is touched: attempts above 0.
 	Failing int
 	// OldestReady is the earliest due time of what waits, zero if nothing does.

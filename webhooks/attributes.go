@@ -130,6 +130,9 @@ func parseTime(text string) (at time.Time, ok bool) {
 // it would read another event than the one that the headers tell of.
 func checkDataContentType(value string) error {
 	const name = "datacontenttype"
+	if mediaType(value) != value || strings.Contains(value, "\t") {
+		return wrongAttribute(name, "has a character that no Content-Type can have, or a space at an end")
+	}
 	media, _, err := mime.ParseMediaType(value)
 	switch {
 	case err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter), !strings.Contains(media, "/"):

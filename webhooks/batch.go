@@ -103,7 +103,7 @@ func EncodeBatchMultipart(items []BatchItem) (contentType string, body []byte) {
 				h.Set(name, encodeValue(value))
 			}
 		}
-		h.Set("Content-Type", encodeValue(orElse(it.Encoding, "application/octet-stream")))
+		h.Set("Content-Type", mediaType(orElse(it.Encoding, "application/octet-stream")))
 		set(HeaderID, it.ID)
 		set("Posthaste-Kind", it.Kind)
 		set("Posthaste-Reference", it.Reference)

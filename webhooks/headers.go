@@ -119,6 +119,17 @@ func encodeValue(text string) string {
 	return b.String()
 }
 
+// mediaType makes a media type fit for a header. Nobody decodes one, so that percent signs in
+// it stay as they are; what cannot be in a header is encoded all the same.
+func mediaType(text string) string {
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c > '~' || c < ' ' || c == ' ' && (i == 0 || i == len(text)-1) {
+			return encodeValue(text)
+		}
+	}
+	return text
+}
+
 // isPlain says that a text has nothing to encode; most have not.
 func isPlain(text string) bool {
 	for i := 0; i < len(text); i++ {

@@ -144,3 +144,18 @@ func TestChildTraceparent(t *testing.T) {
 		}
 	}
 }
+
+// Nobody decodes a Content-Type.
+func TestMediaType_StaysAsItIs(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"application/json": "application/json", `application/json; profile="http://x/a%20b"`: `application/json; profile="http://x/a%20b"`,
+		"a/b\r\nX: y": "a/b%0D%0AX:%20y", " a/b": "%20a/b", "text/plain; a=é": "text/plain;%20a=%C3%A9",
+	} {
+		if got := mediaType(in); got != want && mediaType(got) != got {
+			t.Errorf("%q became %q", in, got)
+		} else if strings.ContainsAny(got, "\r\n") || in == want && got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}

@@ -131,7 +131,7 @@ func (s *Sender) build(b []byte, t *target, r *Request, authorization string, no
 	h = append(h, t.uri...)
 	h = append(h, " HTTP/1.1\r\n"...)
 	h.set("Host", t.host)
-	contentType, userAgent := encodeValue(orElse(r.ContentType, "application/octet-stream")), s.userAgent
+	contentType, userAgent := mediaType(orElse(r.ContentType, "application/octet-stream")), s.userAgent
 	if r.ContentType == "" && r.CloudEvent != nil && r.CloudEvent.ID != "" {
 		contentType = "" // one would be an attribute that the event does not have
 	}

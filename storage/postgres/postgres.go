@@ -214,18 +214,23 @@ var pooled = []string{"application_name", "client_encoding", "timezone", "datest
 // sessionSettings are what must not depend on how the server or the role is set.
 func sessionSettings(given map[string]string) map[string]string {
 	settings := map[string]string{
-		"application_name":                    "posthaste",
-		"client_encoding":                     "UTF8",
-		"bytea_output":                        "hex",
-		"timezone":                            "UTC",
-		"datestyle":                           "ISO",
-		"intervalstyle":                       "postgres",
-		"standard_conforming_strings":         "on",
-		"default_transaction_isolation":       "read committed",
-		"default_transaction_read_only":       "off",
-		"synchronous_commit":                  "on",
-		"statement_timeout":                   "60s",
-		"lock_timeout":                        "30s",
+		"application_name":              "posthaste",
+		"client_encoding":               "UTF8",
+		"bytea_output":                  "hex",
+		"timezone":                      "UTC",
+		"datestyle":                     "ISO",
+		"intervalstyle":                 "postgres",
+		"standard_conforming_strings":   "on",
+		"default_transaction_isolation": "read committed",
+		"default_transaction_read_only": "off",
+		"synchronous_commit":            "on",
+		"statement_timeout":             "60s",
+		"lock_timeout":                  "30s",
+		// A node that is cut off may hold locks of ordering keys, in a statement that waits for
+		// the rest of its batch, which no timeout of statements ends.
+		"tcp_keepalives_idle":                 "10",
+		"tcp_keepalives_interval":             "3",
+		"tcp_keepalives_count":                "3",
 		"idle_in_transaction_session_timeout": "60s",
 		"jit":                                 "off", // compiling costs more than these statements
 		// Planning costs more than running them, so plans are kept; and one that was made

@@ -12,34 +12,35 @@ func (s *Store) Purge(ctx context.Context, req queue.PurgeRequest) (queue.PurgeA
 	if len(req.Keys) > 0 {
 		return s.purgeKeys(ctx, req)
 	}
+	// All of it is found before any of it ends: what takes the place of a head by that was
+	// not asked for, and may stand where the list has been.
 	var answer queue.PurgeAnswer
+	var keys []queue.Key
 	list := queue.ListRequest{Queue: req.Queue, Partition: req.Partition, States: req.States}
 	for {
-		list.Limit = min(chunk, req.Limit-answer.Purged)
+		list.Limit = min(chunk, req.Limit-len(keys))
 		page, err := s.ListItems(ctx, list)
 		if err != nil {
 			return answer, err
 		}
-		part := req
-		part.Limit = list.Limit
-		part.Keys = make([]queue.Key, len(page.Items))
 		for i := range page.Items {
-			part.Keys[i] = page.Items[i].Key
+			keys = append(keys, page.Items[i].Key)
 		}
-		done, err := s.purgeKeys(ctx, part)
+		answer.More = page.Next != ""
+		if !answer.More || len(keys) >= req.Limit {
+			break
+		}
+		list.Cursor = page.Next
+	}
+	for part := range slices.Chunk(keys, chunk) {
+		req.Keys, req.Limit = part, len(part)
+		done, err := s.purgeKeys(ctx, req)
 		answer.Purged += done.Purged
 		if err != nil {
 			return answer, err
 		}
-		switch {
-		case page.Next == "":
-			return answer, nil
-		case answer.Purged >= req.Limit:
-			answer.More = true
-			return answer, nil
-		}
-		list.Cursor = page.Next
 	}
+	return answer, nil
 }
 
 // purgeKeys purges items by key; of those that a list by state found, only such

@@ -50,7 +50,7 @@ func (s *Store) stats(p *partition, now int64) (queue.Stats, error) {
 	st := queue.Stats{Queue: p.queue, Partition: p.number, Total: c.total, Held: c.held, Failing: c.failing}
 	st.MeanAge = c.created.meanAge(now, c.total)
 	st.MeanHeldAge = c.leased.meanAge(now, c.held)
-	st.Behind = min(c.behind, queue.StatsCap)
+	st.Behind = c.behind
 	p.later.Ascend(s.pivot(position{now + 1, 0}), func(r ref) bool {
 		if r.at == forever {
 			return false

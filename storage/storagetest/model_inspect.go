@@ -151,7 +151,7 @@ func count(items []*queue.Item, now time.Time) queue.Stats {
 			s.Held++
 			heldAge += now.Sub(it.UpdatedAt)
 		case it.AvailableAt.Equal(queue.Forever):
-			s.Behind = min(s.Behind+1, queue.StatsCap)
+			s.Behind++
 		case it.AvailableAt.After(now):
 			s.Scheduled++
 		case s.OldestReady.IsZero():

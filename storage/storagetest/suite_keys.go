@@ -219,6 +219,29 @@ var keyCases = []testCase{
 		purge(2, queue.PurgeRequest{Queue: q, States: []queue.State{queue.Behind}})
 		f.wantBehind(q)
 	}},
+	{"Keys_PurgeEndsWhatItWasAskedFor", func(f *fixture) {
+		const many = 1001 // more than a store may look at in one go
+		one, heads := f.queue(), f.queue()
+		var names []string
+		for i := range many {
+			names = append(names, fmt.Sprint("key ", i))
+			f.fillKeys(one, "a")
+		}
+		f.fillKeys(heads, names...)
+		f.fillKeys(heads, names...)
+		for q, states := range map[queue.Number][]queue.State{one: nil, heads: {queue.Ready}} {
+			answer, err := f.store.Purge(f.Context(), queue.PurgeRequest{Queue: q, States: states, Limit: 3 * many})
+			if err != nil || answer.Purged != many {
+				f.Errorf("Purge of %v: got %+v, %v, want %d", states, answer, err, many)
+			}
+		}
+		if left := f.stats(one).Total; left != 0 {
+			f.Errorf("%d items are left of one key", left)
+		}
+		if left := f.stats(heads); left.Total != many || left.Behind != 0 {
+			f.Errorf("%d are left, %d of them behind; want those that were behind, as heads", left.Total, left.Behind)
+		}
+	}},
 	{"Keys_DoNotBindInDeadLetterQueues", func(f *fixture) {
 		q, dead, other := f.queue(), f.queue(), f.queue()
 		ids := f.fillKeys(q, "a", "a", "a")
