@@ -13,6 +13,7 @@ var laterFields = wirejson.Later{
 	"posthaste.v1.QueuesListRequest": {"namespace"},
 	"posthaste.v1.QueueInfo":         {"namespace", "retry", "storage", "quotas"},
 	"posthaste.v1.Subscription":      {"filter"},
+	"posthaste.v1.Topic":             {"from_queue"},
 }
 
 // laterMethods are calls.
