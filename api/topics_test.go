@@ -28,6 +28,7 @@ func TestTopics_Life(t *testing.T) {
 	e.call("topics.create", `{"topic":"orders"}`).want(409, "already_exists")
 	e.call("topics.create", `{"topic":"a~b"}`).invalid("topic", "~")
 	e.call("topics.create", `{}`).invalid("topic", "missing")
+	e.call("topics.create", `{"topic":"x","from_queue":"orders"}`).want(400, "not_supported")
 	e.call("topics.create", `{"topic":"x","revision":"1"}`).invalid("revision", "for updates")
 
 	first := e.call("queue.produce", `{"queue_name":"events","items":[{"utf8":"nobody"}]}`).want(200, "ok")
