@@ -81,6 +81,15 @@ func (b *Broker) Cancel(ctx context.Context, call CancelCall) (Cancelled, error)
 	var done Cancelled
 	var err error
 	switch {
+	case q != nil && call.Partition != 0:
+		err = b.checkPartition(ctx, q, call.Partition)
+	case call.Partition != 0:
+		err = Invalid("partition", "goes with a queue")
+	}
+	if err != nil {
+		return Cancelled{}, err
+	}
+	switch {
 	case len(call.IDs) > 0:
 		done, err = b.cancelNamed(ctx, &call, q)
 	case call.Kind == "" && call.Before.IsZero():
@@ -211,10 +220,10 @@ func (b *Broker) cancelMatching(ctx context.Context, call *CancelCall, q *knownQ
 				keys = append(keys, it.Key)
 			}
 		}
-		list.Cursor = page.Next
+		more = list.next(page.Next, q.extent())
 		n, err := b.purgeKeys(ctx, keys)
 		done.Count += n
-		return page.Next != "", err
+		return more, err
 	})
 	return done, err
 }
@@ -241,7 +250,7 @@ func (b *Broker) purgeKeys(ctx context.Context, keys []Key) (int, error) {
 // purgeStates ends the items of a queue that are in some states, or in any.
 func (b *Broker) purgeStates(ctx context.Context, q *knownQueue, states []State, reason string) (done Cancelled, err error) {
 	defer b.endings.wakeAll()
-	for partition := range q.settings().Partitions {
+	for partition := range q.extent() {
 		done.More, err = inPages(ctx, func() (more bool, err error) {
 			answer, err := b.store.Purge(ctx, PurgeRequest{
 				Queue: q.number, Partition: partition, States: states, Limit: purgePage, Reason: reason,

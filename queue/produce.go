@@ -49,7 +49,7 @@ func (b *Broker) Produce(ctx context.Context, call ProduceCall) ([]Produced, err
 	if err != nil {
 		return nil, err
 	}
-	produced, err := b.admit(ctx, q, newItems(&call, q), size)
+	produced, err := b.admit(ctx, q, b.newItems(&call, q), size)
 	if err != nil {
 		return nil, fmt.Errorf("produce to %s: %w", call.Queue, err)
 	}
@@ -176,7 +176,7 @@ func checkHeaders(headers map[string]string) error {
 	return nil
 }
 
-func newItems(call *ProduceCall, q *knownQueue) []NewItem {
+func (b *Broker) newItems(call *ProduceCall, q *knownQueue) []NewItem {
 	s := q.settings()
 	items := make([]NewItem, len(call.Items))
 	var whole [32]byte
@@ -204,6 +204,7 @@ func newItems(call *ProduceCall, q *knownQueue) []NewItem {
 			keyed++
 		}
 	}
+	b.place(q, items)
 	return items
 }
 
@@ -227,10 +228,10 @@ func (b *Broker) storeProduce(ctx context.Context, batch []produceRequest) ([]Pr
 			case p.DueAt.After(answer.Now):
 				b.onDue(r.queue.number, p.DueAt)
 			default:
-				wakes.add(r.queue.number)
+				wakes.addParts(r.queue.number, 1<<r.group.Items[j].Partition)
 			}
 		}
 	}
-	b.Wake(wakes...)
+	b.leases.wake(wakes)
 	return answer.Groups, nil
 }

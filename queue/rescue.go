@@ -49,7 +49,17 @@ func (b *Broker) rescue(ctx context.Context, e *Versioned[NumberEntry], namesake
 // leased is moved at a later look.
 func (b *Broker) handOn(ctx context.Context, e *Versioned[NumberEntry], to *Settings) error {
 	moved := 0
-	for partition := range max(e.Value.Deleted.Partitions, 1) {
+	parts, err := b.partitionsOf(ctx, e.Value.Number)
+	if err != nil {
+		return err
+	}
+	targets := map[Number]*knownQueue{}
+	if to.Partitions > 1 {
+		if targets[to.Number], err = b.known.numbered(ctx, to.Number); err != nil {
+			return err
+		}
+	}
+	for _, partition := range parts {
 		list := ListRequest{Queue: e.Value.Number, Partition: partition, Limit: redrivePage}
 		for more := true; more; more = list.Cursor != "" {
 			page, err := b.store.ListItems(ctx, list)
@@ -60,6 +70,9 @@ func (b *Broker) handOn(ctx context.Context, e *Versioned[NumberEntry], to *Sett
 			moves := make([]Move, len(page.Items))
 			for i := range page.Items {
 				moves[i] = Move{Key: page.Items[i].Key, Target: to.Number, ExpireTTL: to.ExpireTTL}
+			}
+			if err := b.placeMoves(ctx, moves, targets); err != nil {
+				return err
 			}
 			statuses, err := b.store.Move(ctx, moves)
 			if err != nil {

@@ -34,7 +34,7 @@ func (b *Broker) Prepare(ctx context.Context, ns Namespace, queue string, items 
 	if err != nil {
 		return nil, err
 	}
-	p := &Prepared{Items: newItems(&call, q), b: b, queue: q}
+	p := &Prepared{Items: b.newItems(&call, q), b: b, queue: q}
 	for i := range items {
 		// The space of calls is apart from that of items; and what follows the last stroke
 		// there is the place of an item in its call, which is no time.
