@@ -24,6 +24,8 @@ type Broker interface {
 	UpdateQueue(ctx context.Context, u queue.SettingsUpdate) (queue.Settings, error)
 	Queue(ctx context.Context, ns queue.Namespace, name string) (queue.Settings, uint64, error)
 	Queues(ctx context.Context, ns queue.Namespace, pivot string, limit int) ([]queue.Versioned[queue.Settings], error)
+	// Draining returns what is left in the read-only partitions of queues.
+	Draining(ctx context.Context, queues []queue.Settings) (map[queue.Number][]queue.Stats, error)
 	DeleteQueue(ctx context.Context, ns queue.Namespace, name string, force bool) error
 	QueueName(ctx context.Context, n queue.Number) (string, error)
 	Pause(ctx context.Context, ns queue.Namespace, name string, what queue.Paused) (queue.Settings, error)

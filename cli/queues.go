@@ -89,11 +89,28 @@ func (f *connection) show(ctx context.Context, c *console, cl *client.Client, qu
 	r.set("keep ended", spanText(q.KeepEnded))
 	r.set("max attempts", limit(q.MaxAttempts))
 	r.set("max recoveries", strconv.Itoa(q.MaxRecoveries))
+	r.set("partitions", partitionsText(q))
 	r.set("dead-letter queue", q.DeadQueue)
 	r.set("created", when(q.CreatedAt, now))
 	r.set("updated", when(q.UpdatedAt, now))
 	r.set("revision", q.Revision)
 	return r.print(c)
+}
+
+// partitionsText tells of a queue's partitions, those that drain too. One is nothing to tell.
+func partitionsText(q client.Queue) string {
+	if q.Partitions <= 1 && len(q.Draining) == 0 {
+		return ""
+	}
+	text := strconv.Itoa(q.Partitions)
+	if len(q.Draining) > 0 {
+		left := 0
+		for _, p := range q.Draining {
+			left += p.Total
+		}
+		text += fmt.Sprintf(", and %d that drain, with %s", len(q.Draining), plural(left, "item"))
+	}
+	return text
 }
 
 type queuesCreateCommand struct {
@@ -103,6 +120,7 @@ type queuesCreateCommand struct {
 	KeepEnded     time.Duration `placeholder:"DURATION" help:"How long items that have ended are known, with their results, 72h at most. Default not at all."`
 	MaxAttempts   int           `placeholder:"N" help:"How often an item may fail; --max-attempts=-1 is no limit. Default 25."`
 	MaxRecoveries int           `placeholder:"N" help:"How many leases in a row may lapse until an item is buried. Default 3."`
+	Partitions    int           `placeholder:"N" help:"How many ordered sets items are spread over, 1 to 64. Default 1."`
 	DeadQueue     string        `placeholder:"QUEUE" help:"Receives what is buried. Default is the queue's own, QUEUE~dead."`
 	Reference     string        `placeholder:"TEXT" help:"A note of yours."`
 
@@ -115,6 +133,7 @@ func (f *queuesCreateCommand) run(ctx context.Context, c *console) error {
 		if err := cl.CreateQueue(ctx, client.Queue{
 			Name: f.Queue, DeadQueue: f.DeadQueue, Reference: f.Reference, LeaseTimeout: f.LeaseTimeout,
 			ExpireTimeout: f.ExpireTimeout, KeepEnded: f.KeepEnded, MaxAttempts: f.MaxAttempts, MaxRecoveries: f.MaxRecoveries,
+			Partitions: f.Partitions,
 		}); err != nil {
 			return err
 		}
@@ -129,6 +148,7 @@ type queuesUpdateCommand struct {
 	KeepEnded     *time.Duration `placeholder:"DURATION" help:"How long items that have ended are known; 0s is not at all."`
 	MaxAttempts   int            `placeholder:"N" help:"How often an item may fail; --max-attempts=-1 is no limit."`
 	MaxRecoveries int            `placeholder:"N" help:"How many leases in a row may lapse until an item is buried."`
+	Partitions    int            `placeholder:"N" help:"How many ordered sets items are spread over, 1 to 64. Those beyond it become read-only, and go when they are empty."`
 	DeadQueue     *string        `placeholder:"QUEUE" help:"Receives what is buried; an empty one goes back to the queue's own."`
 	Reference     *string        `placeholder:"TEXT" help:"A note of yours."`
 	Revision      string         `placeholder:"TEXT" help:"Refuse the change unless this is still the queue's revision."`
@@ -141,6 +161,7 @@ func (f *queuesUpdateCommand) run(ctx context.Context, c *console) error {
 	u := client.QueueUpdate{
 		Revision: f.Revision, DeadQueue: f.DeadQueue, Reference: f.Reference, LeaseTimeout: f.LeaseTimeout,
 		MaxAttempts: f.MaxAttempts, MaxRecoveries: f.MaxRecoveries, ExpireTimeout: f.ExpireTimeout, KeepEnded: f.KeepEnded,
+		Partitions: f.Partitions,
 	}
 	if u == (client.QueueUpdate{Revision: f.Revision}) {
 		return usagef("nothing to change was given")
