@@ -48,7 +48,8 @@ func (b *Broker) Clear(ctx context.Context, call ClearCall) (Cancelled, error) {
 	if len(states) == 0 {
 		return Cancelled{}, Invalid("queue", "is not set, nor scheduled or destructive; set one of them at least")
 	}
-	q, err := b.known.named(ctx, call.Namespace, call.Queue)
+	// Read again, so that partitions count that another node added.
+	q, err := b.known.reread(ctx, call.Namespace, call.Queue)
 	if err != nil {
 		return Cancelled{}, err
 	}
@@ -74,7 +75,7 @@ func (b *Broker) Cancel(ctx context.Context, call CancelCall) (Cancelled, error)
 	var q *knownQueue
 	if call.Queue != "" {
 		var err error
-		if q, err = b.known.named(ctx, call.Namespace, call.Queue); err != nil {
+		if q, err = b.known.reread(ctx, call.Namespace, call.Queue); err != nil {
 			return Cancelled{}, err
 		}
 	}

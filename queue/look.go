@@ -10,8 +10,9 @@ import (
 type look struct {
 	line   *line
 	takers []*waiter
-	// partition is the one that is looked at.
-	partition int32
+	// partition is the one that is looked at, of as many as the queue had then.
+	partition  int32
+	partitions int32
 	// last is the arrival of the line's last waiter when the look began.
 	last uint64
 
@@ -78,7 +79,7 @@ func (l *leaser) gather() (looks []*look, returned []Item) {
 		for _, w := range lk.takers {
 			w.looking = true
 		}
-		lk.partition = l.choose(ln)
+		l.choose(lk)
 		l.inFlight += n
 		looks = append(looks, lk)
 	}
@@ -210,14 +211,16 @@ func (l *leaser) serve(lk *look) {
 	}
 	ln := lk.line
 	ln.queue.flow.add(brought)
-	goesOn := ln.tookFrom(lk.partition, brought+doomed, drained)
+	// Once, since other settings may come at any time.
+	partitions := max(lk.partitions, ln.queue.extent())
+	goesOn := ln.tookFrom(lk.partition, partitions, brought+doomed, drained)
 	if drained {
 		if !goesOn {
 			ln.restUntil = time.Now().Add(l.restAfter(ln.queue))
 		}
 		// One taker found nothing, so there was nothing for anybody else either: for
 		// those who only got what is buried, and for those in line behind the takers.
-		seenBy := ln.sawNothing(lk)
+		seenBy := ln.sawNothing(lk, partitions)
 		for _, w := range ln.waiters {
 			if !w.gone && w.arrival <= seenBy {
 				l.foundNothing(w, lk.now)

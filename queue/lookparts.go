@@ -14,31 +14,29 @@ func (ln *line) mayHold() bool {
 	return n == 1 || ln.unseen&within(n) != 0
 }
 
-// choose returns the partition that the next look is at, and takes it as seen. l.mu is
-// held, here and in what follows.
-func (l *leaser) choose(ln *line) int32 {
+// choose says which partition a look is at, and takes it as seen. l.mu is held, here and in
+// what follows.
+func (l *leaser) choose(lk *look) {
+	ln := lk.line
 	n := ln.queue.extent()
-	if n == 1 {
-		ln.unseen &^= 1
-		return 0
+	lk.partitions = n
+	if n > 1 {
+		l.countLocked(ln.queue)
+		among := ln.unseen & within(n)
+		if among == 0 {
+			among = within(n) // partitions were taken away just now
+		}
+		lk.partition = ln.queue.spread.choose(among, n)
 	}
-	l.countLocked(ln.queue)
-	among := ln.unseen & within(n)
-	if among == 0 {
-		among = within(n) // partitions were taken away just now
-	}
-	p := ln.queue.spread.choose(among, n)
-	ln.unseen &^= 1 << p
-	return p
+	ln.unseen &^= 1 << lk.partition
 }
 
-// tookFrom is told what a look at a partition brought, and says whether there are others
-// to look at before the queue has run dry.
-func (ln *line) tookFrom(partition int32, items int, drained bool) (goesOn bool) {
+// tookFrom is told what a look at one of n partitions brought, and says whether there are
+// others to look at before the queue has run dry.
+func (ln *line) tookFrom(partition, n int32, items int, drained bool) (goesOn bool) {
 	if !drained {
 		ln.unseen |= 1 << partition
 	}
-	n := ln.queue.extent()
 	if n == 1 {
 		return false
 	}
@@ -46,10 +44,9 @@ func (ln *line) tookFrom(partition int32, items int, drained bool) (goesOn bool)
 	return ln.unseen&within(n) != 0
 }
 
-// sawNothing takes note that a look found nothing more, and returns the arrival up to which
-// those in line had a look at every partition.
-func (ln *line) sawNothing(lk *look) uint64 {
-	n := ln.queue.extent()
+// sawNothing takes note that a look at one of n partitions found nothing more, and returns
+// the arrival up to which those in line had a look at every one.
+func (ln *line) sawNothing(lk *look, n int32) uint64 {
 	if n == 1 {
 		return lk.last
 	}

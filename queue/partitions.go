@@ -39,6 +39,17 @@ func (q *knownQueue) found(partition int32) {
 	}
 }
 
+// foundAll is found for all partitions that hold items: no other does.
+func (q *knownQueue) foundAll(stats []Stats) {
+	seen := int32(0)
+	for i := range stats {
+		if p := stats[i].Partition; p >= q.settings().extent() && p < MaxPartitions {
+			seen = max(seen, p+1)
+		}
+	}
+	q.seen.Store(seen)
+}
+
 // foundDue is found for what is due next.
 func (c *catalog) foundDue(due []QueueDue) {
 	for i := range due {

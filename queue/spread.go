@@ -175,8 +175,8 @@ func (l *leaser) countLocked(q *knownQueue) {
 		if err != nil {
 			l.b.log.Warn("partitions could not be counted; items are spread by what was known", "queue", q.name, "error", err)
 		}
-		for i := range stats {
-			q.found(stats[i].Partition)
+		if err == nil {
+			q.foundAll(stats)
 		}
 		q.spread.counted(stats, err)
 	})

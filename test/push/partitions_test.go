@@ -4,21 +4,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 )
 
 // deliveries are how often each item came, to whomever.
 type deliveries struct {
-	mu   sync.Mutex
-	came map[string]int
-	by   map[string]int
+	mu    sync.Mutex
+	came  map[string]int
+	by    map[string]int
+	order []string
 }
 
 func (d *deliveries) add(who, id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.came[id]++
+	d.order = append(d.order, id)
 	d.by[who]++
 }
 
@@ -103,7 +106,7 @@ func partitionsChange(t *testing.T, e *env) {
 		consumers.Go(func() { e.pull(who, e.queue, seen, stop) })
 	}
 
-	produced := map[string]bool{}
+	produced, keyOf, keyed := map[string]bool{}, map[string]string{}, map[string][]string{}
 	produce := func(calls int) {
 		for n := range calls {
 			items := make([]object, perCall)
@@ -113,8 +116,12 @@ func partitionsChange(t *testing.T, e *env) {
 					items[i]["ordering_key"] = fmt.Sprint("key-", n%40)
 				}
 			}
-			for _, id := range e.produce(e.queue, items...) {
+			for i, id := range e.produce(e.queue, items...) {
 				produced[id] = true
+				if key, _ := items[i]["ordering_key"].(string); key != "" {
+					keyOf[id] = key
+					keyed[key] = append(keyed[key], id)
+				}
 			}
 		}
 	}
@@ -152,6 +159,18 @@ func partitionsChange(t *testing.T, e *env) {
 	for id, n := range seen.came {
 		if n != 1 || !produced[id] {
 			t.Errorf("item %s came %d times, want once", id, n)
+		}
+	}
+	// A consumer that got an item has told so before it lets the next of its key go.
+	came := map[string][]string{}
+	for _, id := range seen.order {
+		if key := keyOf[id]; key != "" {
+			came[key] = append(came[key], id)
+		}
+	}
+	for key, ids := range keyed {
+		if !slices.Equal(came[key], ids) {
+			t.Errorf("the items of %s did not come in order", key)
 		}
 	}
 	if len(produced) != calls*perCall || len(seen.came) != len(produced) {
