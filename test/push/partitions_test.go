@@ -7,6 +7,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/posthaste-io/posthaste/storage/postgres/pgtest"
+	"github.com/posthaste-io/posthaste/test/harness"
 )
 
 // deliveries are how often each item came, to whomever.
@@ -185,4 +188,52 @@ func partitionsChange(t *testing.T, e *env) {
 		t.Errorf("got %+v at the end, want three partitions", parts)
 	}
 	e.refused(http.StatusBadRequest, "invalid", "storage/items.list", object{"queue_name": e.queue, "partition": 60})
+}
+
+// Nodes that share a store spread and drain by their own estimates, and take over changes at
+// different times: still each item comes once.
+func TestNodes_PartitionsChange(t *testing.T) {
+	t.Parallel()
+	const calls, perCall = 60, 25
+	url := pgtest.URL(t)
+	var nodes []*client
+	for range 2 {
+		server := harness.Start(t, harness.Options{Store: url, Args: loopback})
+		nodes = append(nodes, newClient(t, server.URL, harness.Key))
+	}
+	const name = "parts"
+	nodes[0].call("queues.create", object{"queue_name": name, "requested_partitions": 2}, nil)
+	seen := &deliveries{came: map[string]int{}, by: map[string]int{}}
+	stop := make(chan struct{})
+	var consumers, producers sync.WaitGroup
+	defer func() {
+		close(stop)
+		consumers.Wait()
+	}()
+	for i, node := range nodes {
+		consumers.Go(func() { node.pull(fmt.Sprint("consumer-", i), name, seen, stop) })
+		producers.Go(func() {
+			for range calls {
+				node.produce(name, numbered(perCall)...)
+			}
+		})
+	}
+	// One node is told, the other finds out.
+	for _, n := range []int{9, 1, 5} {
+		nodes[0].call("queues.update", object{"queue_name": name, "requested_partitions": n}, nil)
+		nodes[0].produce(name, numbered(perCall)...)
+	}
+	producers.Wait()
+	const all = (2*calls + 3) * perCall
+	eventually(t, "all have come and the queue is empty", func() bool {
+		return seen.count() >= all && nodes[1].total(name) == 0
+	})
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	if len(seen.order) != all {
+		t.Errorf("%d deliveries of %d items, want each of %d once", len(seen.order), len(seen.came), all)
+	}
+	if parts := nodes[0].partitions(name); len(parts) != 5 {
+		t.Errorf("got %+v at the end, want five partitions", parts)
+	}
 }
