@@ -278,6 +278,9 @@ func TestClient_ChangesPartitions(t *testing.T) {
 	if want := []client.DrainingPartition{{Partition: 1, Total: 1}}; err != nil || q.Partitions != 1 || !slices.Equal(q.Draining, want) {
 		t.Errorf("got %+v, %v, want one partition and one that drains", q, err)
 	}
+	if listed := slices.Collect(values(t, c.Items(t.Context(), "clicks"))); len(listed) != 2 {
+		t.Errorf("listed %d items, want those of both partitions", len(listed))
+	}
 	if s, err := c.Stats(t.Context(), "clicks"); err != nil || s.Total != 2 {
 		t.Errorf("stats: got %+v, %v, want both items", s, err)
 	}
