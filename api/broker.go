@@ -29,6 +29,8 @@ type Broker interface {
 	Topic(ctx context.Context, ns queue.Namespace, name string) (queue.Settings, uint64, error)
 	Topics(ctx context.Context, ns queue.Namespace, pivot string, limit int) ([]queue.Versioned[queue.Settings], error)
 	DeleteTopic(ctx context.Context, ns queue.Namespace, name string, force bool) error
+	// Draining returns what is left in the read-only partitions of queues.
+	Draining(ctx context.Context, queues []queue.Settings) (map[queue.Number][]queue.Stats, error)
 	DeleteQueue(ctx context.Context, ns queue.Namespace, name string, force bool) error
 	QueueName(ctx context.Context, n queue.Number) (string, error)
 	Pause(ctx context.Context, ns queue.Namespace, name string, what queue.Paused) (queue.Settings, error)

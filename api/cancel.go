@@ -46,14 +46,13 @@ func (s *Server) clear(ctx context.Context, c *call, q *v1.ClearRequest) (*v1.Co
 }
 
 func (s *Server) deleteItems(ctx context.Context, c *call, q *v1.ItemsDeleteRequest) (*v1.CountReply, error) {
-	if err := checkPartition(q.GetPartition()); err != nil {
-		return nil, err
-	}
 	ids, err := s.itemIDs("ids", q.GetIds())
 	if err != nil {
 		return nil, err
 	}
-	return c.counted(s.broker.Cancel(ctx, queue.CancelCall{Namespace: c.namespace, Queue: q.GetQueueName(), IDs: ids}))
+	return c.counted(s.broker.Cancel(ctx, queue.CancelCall{
+		Namespace: c.namespace, Queue: q.GetQueueName(), Partition: q.GetPartition(), IDs: ids,
+	}))
 }
 
 // cancelTarget is the queue of the filter, which must have one, or that of the ids,

@@ -22,9 +22,6 @@ func (s *Server) importRoutes() {
 }
 
 func (s *Server) importItems(ctx context.Context, c *call, q *v1.ItemsImportRequest) (*v1.ItemsImportReply, error) {
-	if err := checkPartition(q.GetPartition()); err != nil {
-		return nil, err
-	}
 	if err := s.checkCount("items", "items", len(q.GetItems())); err != nil {
 		return nil, err
 	}
@@ -40,7 +37,7 @@ func (s *Server) importItems(ctx context.Context, c *call, q *v1.ItemsImportRequ
 			return nil, err
 		}
 	}
-	kept, err := s.broker.Import(ctx, queue.ImportCall{Namespace: c.namespace, Queue: q.GetQueueName(), Items: items})
+	kept, err := s.broker.Import(ctx, queue.ImportCall{Namespace: c.namespace, Queue: q.GetQueueName(), Partition: q.GetPartition(), Items: items})
 	if err != nil {
 		return nil, err
 	}

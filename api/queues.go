@@ -93,11 +93,8 @@ type queueDurations struct {
 
 // checkQueueInfo judges what only the wire has.
 func checkQueueInfo(q *v1.QueueInfo) (d queueDurations, err error) {
-	if q.GetRequestedPartitions() > 1 {
-		return d, &queue.UnsupportedError{What: "requested_partitions above 1", Field: "requested_partitions"}
-	}
-	if q.GetRequestedPartitions() < 0 {
-		return d, queue.Invalid("requested_partitions", "is negative")
+	if n := q.GetRequestedPartitions(); n < 0 || n > queue.MaxPartitions {
+		return d, queue.Invalid("requested_partitions", "is %d; want 1 to %d", n, queue.MaxPartitions)
 	}
 	if d.lease, err = leaseTimeout(q.GetLeaseTimeout()); err != nil {
 		return d, err
@@ -147,7 +144,7 @@ func (s *Server) updateQueue(ctx context.Context, c *call, q *v1.QueueInfo) (*v1
 		Namespace: c.namespace, Name: q.GetQueueName(),
 		Reference: q.Reference, LeaseTTL: d.lease, ExpireTTL: d.expire, KeepEnded: d.keep,
 		MaxAttempts: given(q.GetMaxAttempts()), MaxRecoveries: given(q.GetMaxRecoveries()),
-		DeadQueue: q.DeadQueue, ParkAfter: q.ParkAfter,
+		DeadQueue: q.DeadQueue, ParkAfter: q.ParkAfter, Partitions: given(q.GetRequestedPartitions()),
 	}
 	if update.Revision, err = revision(q.GetRevision()); err != nil {
 		return nil, err
@@ -190,8 +187,16 @@ func (s *Server) listQueues(ctx context.Context, c *call, q *v1.QueuesListReques
 		found = found[:limit]
 	}
 	c.items = len(found)
+	all := make([]queue.Settings, len(found))
 	for i := range found {
-		p.Items = append(p.Items, queueInfo(&found[i].Value, found[i].Revision))
+		all[i] = found[i].Value
+	}
+	draining, err := s.broker.Draining(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		p.Items = append(p.Items, queueInfo(&all[i], found[i].Revision, draining[all[i].Number]))
 	}
 	return p, nil
 }
@@ -201,10 +206,16 @@ func (s *Server) queueInfo(ctx context.Context, c *call, q *v1.QueuesInfoRequest
 	if err != nil {
 		return nil, err
 	}
-	return queueInfo(&settings, revision), nil
+	draining, err := s.broker.Draining(ctx, []queue.Settings{settings})
+	if err != nil {
+		return nil, err
+	}
+	return queueInfo(&settings, revision, draining[settings.Number]), nil
 }
 
-func queueInfo(s *queue.Settings, revision uint64) *v1.QueueInfo {
+// queueInfo shows a queue; draining is what its read-only partitions hold, those that hold
+// nothing left out.
+func queueInfo(s *queue.Settings, revision uint64, draining []queue.Stats) *v1.QueueInfo {
 	info := &v1.QueueInfo{
 		QueueName: s.Name, CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt),
 		DeadQueue: given(s.DeadQueue), Reference: given(s.Reference),
@@ -223,6 +234,9 @@ func queueInfo(s *queue.Settings, revision uint64) *v1.QueueInfo {
 	}
 	for i := range s.Partitions {
 		info.Partitions = append(info.Partitions, &v1.Partition{Partition: i})
+	}
+	for _, part := range draining {
+		info.Partitions = append(info.Partitions, &v1.Partition{Partition: part.Partition, ReadOnly: new(true), Total: new(count(part.Total))})
 	}
 	return info
 }

@@ -18,10 +18,10 @@ func TestQueues_CreateHandsOnWhatWasGiven(t *testing.T) {
 		return s, nil
 	}
 	e.call("queues.create", `{"queue_name":"orders","dead_queue":"d","reference":"r","lease_timeout":"90s","expire_timeout":"24h",
-		"max_attempts":-1,"requested_partitions":1,"max_recoveries":5,"keep_ended":"2h"}`).want(200, "ok")
+		"max_attempts":-1,"requested_partitions":12,"max_recoveries":5,"keep_ended":"2h"}`).want(200, "ok")
 	want := queue.Settings{
 		Namespace: queue.DefaultNamespace, Name: "orders", DeadQueue: "d", Reference: "r",
-		LeaseTTL: 90 * time.Second, ExpireTTL: 24 * time.Hour, MaxAttempts: -1, Partitions: 1, MaxRecoveries: 5,
+		LeaseTTL: 90 * time.Second, ExpireTTL: 24 * time.Hour, MaxAttempts: -1, Partitions: 12, MaxRecoveries: 5,
 		KeepEnded: 2 * time.Hour,
 	}
 	if got != want {
@@ -41,8 +41,8 @@ func TestQueues_NameTheFieldThatIsWrong(t *testing.T) {
 		e.call(m, `{"queue_name":"q","lease_timeout":"0s"}`).invalid("lease_timeout", "want 1ms to 168h")
 		e.call(m, `{"queue_name":"q","expire_timeout":"never"}`).invalid("expire_timeout", "not a duration")
 		e.call(m, `{"queue_name":"q","keep_ended":"-1s"}`).invalid("keep_ended", "at least 0s")
-		e.call(m, `{"queue_name":"q","requested_partitions":-1}`).invalid("requested_partitions", "negative")
-		e.call(m, `{"queue_name":"q","requested_partitions":2}`).want(400, "not_supported")
+		e.call(m, `{"queue_name":"q","requested_partitions":-1}`).invalid("requested_partitions", "want 1 to 64")
+		e.call(m, `{"queue_name":"q","requested_partitions":65}`).invalid("requested_partitions", "want 1 to 64")
 		for _, field := range []string{"namespace", "retry", "storage", "quotas"} {
 			e.call(m, `{"queue_name":"q","`+field+`":1}`).want(400, "not_supported")
 		}
@@ -75,6 +75,7 @@ func TestQueues_UpdateChangesWhatIsSetAndNoOther(t *testing.T) {
 		`"keep_ended":"1h"`:                 {KeepEnded: new(time.Hour)},
 		`"keep_ended":"0s"`:                 {KeepEnded: new(time.Duration(0))},
 		`"max_attempts":3`:                  {MaxAttempts: new(int32(3))},
+		`"requested_partitions":3`:          {Partitions: new(int32(3))},
 		`"max_recoveries":3`:                {MaxRecoveries: new(int32(3))},
 		`"reference":""`:                    {Reference: new("")},
 		`"dead_queue":""`:                   {DeadQueue: new("")},
@@ -111,6 +112,28 @@ func TestQueues_WhatInfoAnswersCanBeSentBack(t *testing.T) {
 		return queue.Settings{}, nil
 	}
 	e.call("queues.update", a.raw).want(200, "ok")
+}
+
+func TestQueues_InfoAndListTellOfReadOnlyPartitions(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	settings := queue.Settings{Number: 9, Name: "q", Partitions: 2, Extent: 6}
+	e.broker.queue = func(string) (queue.Settings, uint64, error) { return settings, 7, nil }
+	e.broker.queues = func(string, int) ([]queue.Versioned[queue.Settings], error) {
+		return []queue.Versioned[queue.Settings]{{Name: "q", Value: settings}}, nil
+	}
+	e.broker.draining = func(queues []queue.Settings) map[queue.Number][]queue.Stats {
+		if len(queues) != 1 || queues[0] != settings {
+			t.Errorf("asked for %+v", queues)
+		}
+		return map[queue.Number][]queue.Stats{9: {{Queue: 9, Partition: 4, Total: 3}}}
+	}
+	want := `"requested_partitions":2,"partitions":[{"partition":0},{"partition":1},{"partition":4,"read_only":true,"total":3}]`
+	for _, a := range []string{e.call("queues.info", `{"queue_name":"q"}`).raw, e.call("queues.list", `{}`).raw} {
+		if !strings.Contains(a, want) {
+			t.Errorf("got %s\nwant %s in it", a, want)
+		}
+	}
 }
 
 func TestI08_QueuesListGoesOnWhereItEnded(t *testing.T) {
@@ -259,7 +282,11 @@ func TestStorage_ListsItemsWithTheirState(t *testing.T) {
 		e.call("storage/items.list", foreign).invalid("cursor", "by this list")
 	}
 	e.call("storage/items.list", `{"queue_name":"q","pivot":"nonsense"}`).invalid("pivot", "not an item id")
-	e.call("storage/items.list", `{"queue_name":"q","partition":1}`).invalid("partition", "only partition 0")
+	e.call("storage/items.list", `{"queue_name":"q","partition":1,"cursor":"`+cursor+`"}`).invalid("cursor", "by this list")
+	e.call("storage/items.list", `{"queue_name":"q","partition":7}`)
+	if got.Partition != 7 {
+		t.Errorf("got %+v, want partition 7", got)
+	}
 }
 
 func TestC16_AListOfLargeItemsEndsEarly(t *testing.T) {

@@ -32,6 +32,7 @@ type broker struct {
 	queue       func(name string) (queue.Settings, uint64, error)
 	queues      func(pivot string, limit int) ([]queue.Versioned[queue.Settings], error)
 	deleteQueue func(name string, force bool) error
+	draining    func(queues []queue.Settings) map[queue.Number][]queue.Stats
 	items       func(queue.ItemsQuery) (queue.ListPage, error)
 	pause       func(name string, what queue.Paused) error
 	resume      func(name string, what queue.Paused) error
@@ -47,6 +48,13 @@ type broker struct {
 	attempts    func(queue.AttemptsQuery) (queue.AttemptsPage, error)
 	queueName   func(queue.Number) (string, error)
 	drain       func()
+}
+
+func (b *broker) Draining(_ context.Context, queues []queue.Settings) (map[queue.Number][]queue.Stats, error) {
+	if b.draining == nil {
+		return nil, nil
+	}
+	return b.draining(queues), nil
 }
 
 func (b *broker) Produce(_ context.Context, call queue.ProduceCall) ([]queue.Produced, error) {

@@ -27,15 +27,12 @@ func (s *Server) storageRoutes() {
 }
 
 func (s *Server) listItems(ctx context.Context, c *call, q *v1.ItemsListRequest, states []queue.State) (*v1.ItemsListReply, error) {
-	query := queue.ItemsQuery{Namespace: c.namespace, Queue: q.GetQueueName(), States: states}
+	query := queue.ItemsQuery{Namespace: c.namespace, Queue: q.GetQueueName(), Partition: q.GetPartition(), States: states}
 	var err error
 	if query.Limit, err = pageLimit(q.GetLimit()); err != nil {
 		return nil, err
 	}
-	if err := checkPartition(q.GetPartition()); err != nil {
-		return nil, err
-	}
-	if query.Cursor, err = openCursor(q.GetCursor(), cursorMark(query.Namespace, query.Queue)); err != nil {
+	if query.Cursor, err = openCursor(q.GetCursor(), itemsMark(&query)); err != nil {
 		return nil, err
 	}
 	if q.GetPivot() != "" && q.GetCursor() == "" {
@@ -46,11 +43,13 @@ func (s *Server) listItems(ctx context.Context, c *call, q *v1.ItemsListRequest,
 	return s.itemPages(ctx, c, query)
 }
 
-func checkPartition(partition int32) error {
-	if partition != 0 {
-		return queue.Invalid("partition", "is %d; the queue has only partition 0", partition)
+// itemsMark is that of a list of items. Cursors of partition 0 are those of releases that
+// had no other.
+func itemsMark(query *queue.ItemsQuery) string {
+	if query.Partition == 0 {
+		return cursorMark(query.Namespace, query.Queue)
 	}
-	return nil
+	return cursorMark(query.Namespace, query.Queue, query.Partition)
 }
 
 // Cursors are the store's, behind a mark of the list that they were given out for: on
@@ -89,7 +88,7 @@ const (
 )
 
 func (s *Server) itemPages(ctx context.Context, c *call, query queue.ItemsQuery) (*v1.ItemsListReply, error) {
-	p, mark := new(v1.ItemsListReply), cursorMark(query.Namespace, query.Queue)
+	p, mark := new(v1.ItemsListReply), itemsMark(&query)
 	names := make(map[queue.Number]string)
 	for size, left := 0, query.Limit; ; {
 		query.Limit = min(left, listStep)

@@ -16,6 +16,21 @@ import (
 	"github.com/posthaste-io/posthaste/test/inproc"
 )
 
+func TestQueues_ShowPartitionsThatDrain(t *testing.T) {
+	s := newShell(t, inproc.Options{})
+	if q := s.object("queues", "create", "clicks", "--partitions", "2"); q["requested_partitions"] != 2.0 || q["draining"] != nil {
+		t.Errorf("created: got %v", q)
+	}
+	s.ok("produce", "clicks", "a")
+	s.ok("produce", "clicks", "b")
+	if q := s.object("queues", "update", "clicks", "--partitions", "1"); q["requested_partitions"] != 1.0 || q["draining"] == nil {
+		t.Errorf("updated: got %v, want one partition and one that drains", q)
+	}
+	if got := s.ok("queues", "info", "clicks"); !strings.Contains(got, "1, and 1 that drain, with 1 item") {
+		t.Errorf("info: got %s", got)
+	}
+}
+
 func TestQueues_AreMadeChangedPausedAndDeleted(t *testing.T) {
 	s := newShell(t, inproc.Options{})
 	q := s.object("queues", "create", "orders", "--lease-timeout", "90s", "--max-attempts=-1", "--expire-timeout", "2h", "--reference", "mine")

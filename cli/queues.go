@@ -92,11 +92,28 @@ func (f *connection) show(ctx context.Context, c *console, cl *client.Client, qu
 	if q.ParkAfter > 0 {
 		r.set("park after", strconv.Itoa(q.ParkAfter))
 	}
+	r.set("partitions", partitionsText(q))
 	r.set("dead-letter queue", q.DeadQueue)
 	r.set("created", when(q.CreatedAt, now))
 	r.set("updated", when(q.UpdatedAt, now))
 	r.set("revision", q.Revision)
 	return r.print(c)
+}
+
+// partitionsText tells of a queue's partitions, those that drain too. One is nothing to tell.
+func partitionsText(q client.Queue) string {
+	if q.Partitions <= 1 && len(q.Draining) == 0 {
+		return ""
+	}
+	text := strconv.Itoa(q.Partitions)
+	if len(q.Draining) > 0 {
+		left := 0
+		for _, p := range q.Draining {
+			left += p.Total
+		}
+		text += fmt.Sprintf(", and %d that drain, with %s", len(q.Draining), plural(left, "item"))
+	}
+	return text
 }
 
 type queuesCreateCommand struct {
@@ -107,6 +124,7 @@ type queuesCreateCommand struct {
 	MaxAttempts   int           `placeholder:"N" help:"How often an item may fail; --max-attempts=-1 is no limit. Default 25."`
 	MaxRecoveries int           `placeholder:"N" help:"How many leases in a row may lapse until an item is buried. Default 3."`
 	ParkAfter     int           `placeholder:"N" help:"After so many failures the head of an ordering key is not tried again by itself: its key waits for queues unblock. Default never."`
+	Partitions    int           `placeholder:"N" help:"How many ordered sets items are spread over, 1 to 64. Default 1."`
 	DeadQueue     string        `placeholder:"QUEUE" help:"Receives what is buried. Default is the queue's own, QUEUE~dead."`
 	Reference     string        `placeholder:"TEXT" help:"A note of yours."`
 
@@ -119,7 +137,8 @@ func (f *queuesCreateCommand) run(ctx context.Context, c *console) error {
 		if err := cl.CreateQueue(ctx, client.Queue{
 			Name: f.Queue, DeadQueue: f.DeadQueue, Reference: f.Reference, LeaseTimeout: f.LeaseTimeout,
 			ExpireTimeout: f.ExpireTimeout, KeepEnded: f.KeepEnded, MaxAttempts: f.MaxAttempts, MaxRecoveries: f.MaxRecoveries,
-			ParkAfter: f.ParkAfter,
+			ParkAfter:  f.ParkAfter,
+			Partitions: f.Partitions,
 		}); err != nil {
 			return err
 		}
@@ -135,6 +154,7 @@ type queuesUpdateCommand struct {
 	MaxAttempts   int            `placeholder:"N" help:"How often an item may fail; --max-attempts=-1 is no limit."`
 	MaxRecoveries int            `placeholder:"N" help:"How many leases in a row may lapse until an item is buried."`
 	ParkAfter     *int           `placeholder:"N" help:"After so many failures the head of an ordering key is not tried again by itself; 0 is never."`
+	Partitions    int            `placeholder:"N" help:"How many ordered sets items are spread over, 1 to 64. Those beyond it become read-only, and go when they are empty."`
 	DeadQueue     *string        `placeholder:"QUEUE" help:"Receives what is buried; an empty one goes back to the queue's own."`
 	Reference     *string        `placeholder:"TEXT" help:"A note of yours."`
 	Revision      string         `placeholder:"TEXT" help:"Refuse the change unless this is still the queue's revision."`
@@ -147,7 +167,8 @@ func (f *queuesUpdateCommand) run(ctx context.Context, c *console) error {
 	u := client.QueueUpdate{
 		Revision: f.Revision, DeadQueue: f.DeadQueue, Reference: f.Reference, LeaseTimeout: f.LeaseTimeout,
 		MaxAttempts: f.MaxAttempts, MaxRecoveries: f.MaxRecoveries, ExpireTimeout: f.ExpireTimeout, KeepEnded: f.KeepEnded,
-		ParkAfter: f.ParkAfter,
+		ParkAfter:  f.ParkAfter,
+		Partitions: f.Partitions,
 	}
 	if u == (client.QueueUpdate{Revision: f.Revision}) {
 		return usagef("nothing to change was given")

@@ -74,26 +74,38 @@ type settledView struct {
 }
 
 type queueView struct {
-	QueueName     string    `json:"queue_name"`
-	DeadQueue     string    `json:"dead_queue,omitempty"`
-	Reference     string    `json:"reference,omitempty"`
-	LeaseTimeout  span      `json:"lease_timeout"`
-	ExpireTimeout span      `json:"expire_timeout,omitempty"`
-	KeepEnded     span      `json:"keep_ended,omitempty"`
-	MaxAttempts   int       `json:"max_attempts"`
-	MaxRecoveries int       `json:"max_recoveries"`
-	ParkAfter     int       `json:"park_after,omitempty"`
-	Pause         string    `json:"pause,omitempty"`
-	CreatedAt     time.Time `json:"created_at,omitzero"`
-	UpdatedAt     time.Time `json:"updated_at,omitzero"`
-	Revision      string    `json:"revision,omitempty"`
+	QueueName     string `json:"queue_name"`
+	DeadQueue     string `json:"dead_queue,omitempty"`
+	Reference     string `json:"reference,omitempty"`
+	LeaseTimeout  span   `json:"lease_timeout"`
+	ExpireTimeout span   `json:"expire_timeout,omitempty"`
+	KeepEnded     span   `json:"keep_ended,omitempty"`
+	MaxAttempts   int    `json:"max_attempts"`
+	MaxRecoveries int    `json:"max_recoveries"`
+	ParkAfter     int    `json:"park_after,omitempty"`
+	Partitions    int    `json:"requested_partitions"`
+	// Draining are read-only partitions that still hold items.
+	Draining  []drainingView `json:"draining,omitempty"`
+	Pause     string         `json:"pause,omitempty"`
+	CreatedAt time.Time      `json:"created_at,omitzero"`
+	UpdatedAt time.Time      `json:"updated_at,omitzero"`
+	Revision  string         `json:"revision,omitempty"`
+}
+
+type drainingView struct {
+	Partition int `json:"partition"`
+	Total     int `json:"total"`
 }
 
 func queueViewOf(q client.Queue) queueView {
+	var draining []drainingView
+	for _, p := range q.Draining {
+		draining = append(draining, drainingView(p))
+	}
 	return queueView{
 		QueueName: q.Name, DeadQueue: q.DeadQueue, Reference: q.Reference, LeaseTimeout: span(q.LeaseTimeout),
 		ExpireTimeout: span(q.ExpireTimeout), KeepEnded: span(q.KeepEnded), MaxAttempts: q.MaxAttempts,
-		MaxRecoveries: q.MaxRecoveries, ParkAfter: q.ParkAfter, Pause: q.Pause, CreatedAt: q.CreatedAt, UpdatedAt: q.UpdatedAt, Revision: q.Revision,
+		MaxRecoveries: q.MaxRecoveries, ParkAfter: q.ParkAfter, Partitions: q.Partitions, Draining: draining, Pause: q.Pause, CreatedAt: q.CreatedAt, UpdatedAt: q.UpdatedAt, Revision: q.Revision,
 	}
 }
 

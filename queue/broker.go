@@ -175,7 +175,13 @@ func (b *Broker) OnDue(f func(queue Number, at time.Time)) { b.onDue = f }
 
 // Wake makes what waits on a queue look again. A wake too many costs a look-up,
 // and only if somebody waits.
-func (b *Broker) Wake(queues ...Number) { b.leases.wake(queues...) }
+func (b *Broker) Wake(queues ...Number) {
+	woken := make(wakes, 0, len(queues))
+	for _, n := range queues {
+		woken.add(n)
+	}
+	b.leases.wake(woken)
+}
 
 // Drain makes new leases, and those that wait, answer with [ErrShuttingDown], and
 // [Broker.Await] too. What the store is giving out at this moment still arrives. All

@@ -118,7 +118,8 @@ type ExtendEntry struct {
 
 // QueueStats is what is known about a queue.
 type QueueStats struct {
-	// Stats has one entry for each partition.
+	// Stats has one entry for each partition, in order; of read-only ones for those alone that
+	// hold anything.
 	Stats []Stats
 	// ProduceWaiting and LeaseWaiting count calls on this queue that have no answer
 	// yet; in the former, settlements that may bury into it, or tell it of an end, are
@@ -131,10 +132,11 @@ type QueueStats struct {
 	InFlight      int
 }
 
-// ItemsQuery lists a queue's items; see [ListRequest].
+// ItemsQuery lists the items of one partition of a queue; see [ListRequest].
 type ItemsQuery struct {
 	Namespace Namespace
 	Queue     string
+	Partition int32
 	States    []State
 	From      ID
 	Cursor    string
@@ -159,6 +161,8 @@ type CancelCall struct {
 	// filter it must be set.
 	IDs   []ID
 	Queue string
+	// Partition beside a queue must be one that it has. It chooses nothing.
+	Partition int32
 	// Kind, State and Before, as far as they are set, all must apply.
 	Kind   string
 	State  State
@@ -178,6 +182,9 @@ type Cancelled struct {
 type ImportCall struct {
 	Namespace Namespace
 	Queue     string
+	// Partition, if it is not 0, is where items without an ordering key go. It may not be
+	// read-only.
+	Partition int32
 	Items     []ImportItem
 }
 

@@ -48,7 +48,8 @@ func (b *Broker) Clear(ctx context.Context, call ClearCall) (Cancelled, error) {
 	if len(states) == 0 {
 		return Cancelled{}, Invalid("queue", "is not set, nor scheduled or destructive; set one of them at least")
 	}
-	q, err := b.known.named(ctx, call.Namespace, call.Queue)
+	// Read again, so that partitions count that another node added.
+	q, err := b.known.reread(ctx, call.Namespace, call.Queue)
 	if err != nil {
 		return Cancelled{}, err
 	}
@@ -74,12 +75,21 @@ func (b *Broker) Cancel(ctx context.Context, call CancelCall) (Cancelled, error)
 	var q *knownQueue
 	if call.Queue != "" {
 		var err error
-		if q, err = b.known.named(ctx, call.Namespace, call.Queue); err != nil {
+		if q, err = b.known.reread(ctx, call.Namespace, call.Queue); err != nil {
 			return Cancelled{}, err
 		}
 	}
 	var done Cancelled
 	var err error
+	switch {
+	case q != nil && call.Partition != 0:
+		err = b.checkPartition(ctx, q, call.Partition)
+	case call.Partition != 0:
+		err = Invalid("partition", "goes with a queue")
+	}
+	if err != nil {
+		return Cancelled{}, err
+	}
 	switch {
 	case len(call.IDs) > 0:
 		done, err = b.cancelNamed(ctx, &call, q)
@@ -205,17 +215,17 @@ func (b *Broker) cancelMatching(ctx context.Context, call *CancelCall, q *knownQ
 		return done, err
 	}
 	if behind {
-		return b.purgeFound(ctx, []ListRequest{list}, call.matches, ReasonCancelled)
+		return b.purgeFound(ctx, list, q.extent(), call.matches, ReasonCancelled)
 	}
 	done.More, err = inPages(ctx, func() (more bool, err error) {
 		page, err := b.store.ListItems(ctx, list)
 		if err != nil {
 			return false, err
 		}
-		list.Cursor = page.Next
+		more = list.next(page.Next, q.extent())
 		n, err := b.purgeKeys(ctx, matching(page.Items, call.matches), ReasonCancelled)
 		done.Count += n
-		return page.Next != "", err
+		return more, err
 	})
 	return done, err
 }
@@ -239,24 +249,22 @@ func (b *Broker) hasBehind(ctx context.Context, q *knownQueue) (bool, error) {
 // maxFound bounds what purgeFound remembers: 32 bytes each.
 const maxFound = 200_000
 
-// purgeFound finds all that is asked for before it ends any of it, so that what takes the
-// place of a head by that is not taken for it.
-func (b *Broker) purgeFound(ctx context.Context, lists []ListRequest, matches func(*Item) bool, reason string) (done Cancelled, err error) {
+// purgeFound finds all that is asked for, in as many partitions from that of list on, before
+// it ends any of it, so that what takes the place of a head by that is not taken for it.
+func (b *Broker) purgeFound(ctx context.Context, list ListRequest, partitions int32, matches func(*Item) bool, reason string) (done Cancelled, err error) {
 	var keys []Key
-	for _, list := range lists {
-		more, err := inPages(ctx, func() (more bool, err error) {
-			page, err := b.store.ListItems(ctx, list)
-			if err != nil {
-				return false, err
-			}
-			keys = append(keys, matching(page.Items, matches)...)
-			list.Cursor = page.Next
-			return page.Next != "" && len(keys) < maxFound, nil
-		})
+	var left bool
+	_, err = inPages(ctx, func() (more bool, err error) {
+		page, err := b.store.ListItems(ctx, list)
 		if err != nil {
-			return done, err
+			return false, err
 		}
-		done.More = done.More || more || list.Cursor != ""
+		keys = append(keys, matching(page.Items, matches)...)
+		left = list.next(page.Next, partitions)
+		return left && len(keys) < maxFound, nil
+	})
+	if err != nil {
+		return done, err
 	}
 	over, err := inPages(ctx, func() (more bool, err error) {
 		page := keys[:min(len(keys), purgePage)]
@@ -265,7 +273,7 @@ func (b *Broker) purgeFound(ctx context.Context, lists []ListRequest, matches fu
 		done.Count += n
 		return len(keys) > 0, err
 	})
-	done.More = done.More || over
+	done.More = left || over
 	return done, err
 }
 
@@ -296,13 +304,10 @@ func (b *Broker) purgeStates(ctx context.Context, q *knownQueue, states []State,
 		return done, err
 	}
 	if behind && len(states) > 0 && !slices.Contains(states, Behind) {
-		var lists []ListRequest
-		for partition := range q.settings().Partitions {
-			lists = append(lists, ListRequest{Queue: q.number, Partition: partition, States: states, Limit: purgePage})
-		}
-		return b.purgeFound(ctx, lists, func(*Item) bool { return true }, reason)
+		list := ListRequest{Queue: q.number, States: states, Limit: purgePage}
+		return b.purgeFound(ctx, list, q.extent(), func(*Item) bool { return true }, reason)
 	}
-	for partition := range q.settings().Partitions {
+	for partition := range q.extent() {
 		done.More, err = inPages(ctx, func() (more bool, err error) {
 			answer, err := b.store.Purge(ctx, PurgeRequest{
 				Queue: q.number, Partition: partition, States: states, Limit: purgePage, Reason: reason,

@@ -57,6 +57,10 @@ type knownQueue struct {
 	pins
 	// flow is the leaser's, and guarded by its lock.
 	flow flow
+	// spread is how its items lie in its partitions. seen is above the highest one that was
+	// found to hold items, or 0.
+	spread spread
+	seen   atomic.Int32
 }
 
 type readSettings struct {

@@ -193,12 +193,20 @@ func (b *Broker) linger(ctx context.Context, s *Settings, force bool) error {
 
 // purge cancels all items of a queue.
 func (b *Broker) purge(ctx context.Context, n Number) error {
-	for {
-		answer, err := b.store.Purge(ctx, PurgeRequest{Queue: n, Limit: purgePage, Reason: reasonDeleted})
-		if err != nil || !answer.More {
-			return err
+	parts, err := b.partitionsOf(ctx, n)
+	if err != nil {
+		return err
+	}
+	for _, partition := range parts {
+		for more := true; more; {
+			answer, err := b.store.Purge(ctx, PurgeRequest{Queue: n, Partition: partition, Limit: purgePage, Reason: reasonDeleted})
+			if err != nil {
+				return err
+			}
+			more = answer.More
 		}
 	}
+	return nil
 }
 
 // endNumbers cancels what is left under the numbers of deleted queues, and forgets
@@ -225,14 +233,13 @@ func (b *Broker) endNumber(ctx context.Context, e *Versioned[NumberEntry]) error
 	if e.Err != nil {
 		return e.Err
 	}
-	s, _, err := b.opts.Queues.Get(ctx, e.Namespace, e.Value.Queue)
+	s, revision, err := b.opts.Queues.Get(ctx, e.Namespace, e.Value.Queue)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	if err == nil && s.Number == e.Value.Number {
-		// The deletion was not carried through.
-		e.Value.Deleted = nil
-		return b.keepNumber(ctx, e, time.Time{})
+		e.Value.Deleted = nil // the deletion was not carried through, if there was one
+		return b.forgetDrained(ctx, e, s, revision)
 	}
 	if e.Value.Deleted != nil {
 		if rescued, err := b.rescue(ctx, e, s); rescued || err != nil {

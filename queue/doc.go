@@ -21,6 +21,10 @@
 // No job re-queues lapsed leases and none moves due items: time does it. State
 // is derived by [Item.State], never stored.
 //
+// A queue has one partition or more. A call that produces goes whole to the emptiest, an item
+// with an ordering key to the one of its key; a lease takes from the fullest, and from one
+// only. Where several are, order holds within each, and by ordering key over all of them.
+//
 // # What is promised
 //
 //   - A produce that returned nil is durable, on stores that say so.

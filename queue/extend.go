@@ -69,8 +69,8 @@ func checkExtend(e *ExtendEntry) error {
 
 func (b *Broker) extension(ctx context.Context, ns Namespace, e *ExtendEntry) (Extension, error) {
 	r := e.Receipt
-	if !r.namesItemOf(ns) {
-		return Extension{}, ErrNotFound
+	if err := b.checkReceipt(ctx, ns, r); err != nil {
+		return Extension{}, err
 	}
 	x := Extension{Key: r.Key, Token: r.Token, TTL: e.TTL}
 	if x.TTL == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -127,6 +128,7 @@ func (b *Broker) fannedOut(ctx context.Context, call *ProduceCall, topic *knownQ
 		of.entries += len(it.Copies)
 		of.bytes += len(it.Copies) * it.Size()
 	}
+	b.placeCopies(group.Items, read)
 	tooMuch := &FanOutError{Topic: topic.name, Items: len(group.Items), Copies: of.entries}
 	switch {
 	case of.entries > MaxCopies:
@@ -204,6 +206,42 @@ func (b *Broker) places(ctx context.Context, read *readSettings) ([]Copy, error)
 		}
 	}
 	return places, nil
+}
+
+// placeCopies gives the copies in queues that have several partitions their places there:
+// those of one call go to one, but for those with an ordering key.
+func (b *Broker) placeCopies(items []NewItem, read *readSettings) {
+	several := map[Number]*knownQueue{}
+	for i := range read.Topic.Subscribers {
+		if q := b.known.peek(read.Namespace, read.queueOf(i)); q != nil && q.settings().Partitions > 1 {
+			several[q.number] = q
+		}
+	}
+	if len(several) == 0 {
+		return
+	}
+	copies := map[Number][]*Copy{}
+	placed := map[Number][]NewItem{}
+	for i := range items {
+		it := &items[i]
+		it.Copies = slices.Clone(it.Copies) // items that all go everywhere share theirs
+		for k := range it.Copies {
+			to := &it.Copies[k]
+			if several[to.Queue] == nil {
+				continue
+			}
+			copies[to.Queue] = append(copies[to.Queue], to)
+			placed[to.Queue] = append(placed[to.Queue], NewItem{
+				Content: Content{OrderingKey: it.OrderingKey}, DueAt: it.DueAt, Delay: it.Delay,
+			})
+		}
+	}
+	for n, q := range several {
+		b.place(q, placed[n])
+		for k, to := range copies[n] {
+			to.Partition = placed[n][k].Partition
+		}
+	}
 }
 
 func placeIn(q *knownQueue) Copy { return Copy{Queue: q.number, ExpireTTL: q.settings().ExpireTTL} }

@@ -42,7 +42,11 @@ func (b *Broker) Import(ctx context.Context, call ImportCall) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	items := importedItems(&call, q)
+	if err := b.checkWritable(ctx, q, call.Partition); err != nil {
+		q.leaveOpen()
+		return nil, err
+	}
+	items := b.importedItems(&call, q)
 	fresh, err := b.withoutBuried(ctx, items)
 	switch {
 	case err != nil:
@@ -104,7 +108,7 @@ func (b *Broker) checkImported(it *ImportItem) error {
 	return checkDue(cmp.Or(it.DueField, "enqueue_at"), "", it.DueAt, 0)
 }
 
-func importedItems(call *ImportCall, q *knownQueue) []NewItem {
+func (b *Broker) importedItems(call *ImportCall, q *knownQueue) []NewItem {
 	ttl := q.settings().ExpireTTL
 	items := make([]NewItem, len(call.Items))
 	for i := range call.Items {
@@ -113,6 +117,12 @@ func importedItems(call *ImportCall, q *knownQueue) []NewItem {
 			Content: it.Content, ID: importedID(q.number, it.SourceID), Queue: q.number,
 			DueAt: it.DueAt, ExpiresAt: it.ExpiresAt, ExpireTTL: ttl,
 			Attempts: it.Attempts, MaxAttempts: it.MaxAttempts,
+		}
+	}
+	b.place(q, items)
+	for i := range items {
+		if call.Partition != 0 && items[i].OrderingKey == "" {
+			items[i].Partition = call.Partition
 		}
 	}
 	return items

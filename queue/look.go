@@ -10,6 +10,9 @@ import (
 type look struct {
 	line   *line
 	takers []*waiter
+	// partition is the one that is looked at, of as many as the queue had then.
+	partition  int32
+	partitions int32
 	// last is the arrival of the line's last waiter when the look began.
 	last uint64
 
@@ -55,6 +58,11 @@ func (l *leaser) gather() (looks []*look, returned []Item) {
 			l.marked = slices.Delete(l.marked, 0, 1)
 			continue
 		}
+		if !ln.mayHold() {
+			ln.marked = false
+			l.marked = slices.Delete(l.marked, 0, 1)
+			continue // all of it was seen meanwhile
+		}
 		n := ln.fitting(&room)
 		if n == 0 && len(ln.waiters) > 0 {
 			if len(looks) > 0 {
@@ -71,6 +79,7 @@ func (l *leaser) gather() (looks []*look, returned []Item) {
 		for _, w := range lk.takers {
 			w.looking = true
 		}
+		l.choose(lk)
 		l.inFlight += n
 		looks = append(looks, lk)
 	}
@@ -115,7 +124,7 @@ func (l *leaser) ask(looks []*look) {
 	share := max(bytesPerCall/takers, leastShare)
 	calls := make([]LeaseCall, len(looks))
 	for i, lk := range looks {
-		calls[i] = LeaseCall{Queue: lk.line.queue.number, Takers: make([]Taker, len(lk.takers))}
+		calls[i] = LeaseCall{Queue: lk.line.queue.number, Partition: lk.partition, Takers: make([]Taker, len(lk.takers))}
 		s := lk.line.queue.settings()
 		for j, w := range lk.takers {
 			ttl := w.ttl
@@ -175,7 +184,7 @@ func (l *leaser) deal(looks []*look, took time.Duration) {
 
 // serve is deal for one queue. l.mu is held.
 func (l *leaser) serve(lk *look) {
-	drained, brought := false, 0
+	drained, brought, doomed := false, 0, 0
 	for i, w := range lk.takers {
 		w.looking = false
 		var items []Item
@@ -183,6 +192,7 @@ func (l *leaser) serve(lk *look) {
 			items = lk.result.Takers[i]
 			drained = drained || len(items)+lk.doomed[i] == 0
 			brought += len(items)
+			doomed += lk.doomed[i]
 		}
 		switch {
 		case w.gone:
@@ -190,7 +200,7 @@ func (l *leaser) serve(lk *look) {
 		case lk.err != nil:
 			l.answer(w, LeaseReply{}, lk.err)
 		case len(items) > 0:
-			l.answer(w, LeaseReply{Now: lk.now, Items: items}, nil)
+			l.answer(w, LeaseReply{Partition: lk.partition, Now: lk.now, Items: items}, nil)
 		case l.draining:
 			l.answer(w, LeaseReply{}, ErrShuttingDown)
 		case w.queue.isDeleted():
@@ -199,20 +209,31 @@ func (l *leaser) serve(lk *look) {
 			l.answer(w, w.reply, nil)
 		}
 	}
-	lk.line.queue.flow.add(brought)
+	ln := lk.line
+	ln.queue.flow.add(brought)
+	// Once, since other settings may come at any time.
+	partitions := max(lk.partitions, ln.queue.extent())
+	goesOn := ln.tookFrom(lk.partition, partitions, brought+doomed, drained)
 	if drained {
-		lk.line.restUntil = time.Now().Add(l.restAfter(lk.line.queue))
+		if !goesOn {
+			ln.restUntil = time.Now().Add(l.restAfter(ln.queue))
+		}
 		// One taker found nothing, so there was nothing for anybody else either: for
 		// those who only got what is buried, and for those in line behind the takers.
-		for _, w := range lk.line.waiters {
-			if !w.gone && w.arrival <= lk.last {
+		seenBy := ln.sawNothing(lk, partitions)
+		for _, w := range ln.waiters {
+			if !w.gone && w.arrival <= seenBy {
 				l.foundNothing(w, lk.now)
 			}
 		}
 	}
-	l.remove(lk.line)
-	if !drained && len(lk.line.waiters) > 0 {
-		l.mark(lk.line) // there may be more, or nobody could tell
+	l.remove(ln)
+	switch {
+	case len(ln.waiters) == 0:
+	case !drained:
+		l.mark(ln) // there may be more, or nobody could tell
+	case goesOn:
+		l.markNow(ln)
 	}
 }
 

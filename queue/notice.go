@@ -137,7 +137,9 @@ func (b *Broker) tell(ctx context.Context, n *notice, d *Done, pinned *pinSet) (
 	if err != nil {
 		return nil, err
 	}
-	return []NewItem{it}, nil
+	items := []NewItem{it}
+	b.place(to, items)
+	return items, nil
 }
 
 // untold keeps a queue that cannot be told from filling the log.

@@ -110,6 +110,7 @@ func (l *leaser) pauseChanged(q *knownQueue) {
 		return
 	}
 	if !q.isPaused(PausedLease) {
+		ln.unseen = anywhere
 		l.mark(ln)
 		return
 	}

@@ -61,6 +61,7 @@ func (b *Broker) Produce(ctx context.Context, call ProduceCall) ([]Produced, err
 		return nil, err
 	}
 	group := ProduceGroup{Items: newItems(&call, q)}
+	b.place(q, group.Items)
 	produced, err := b.admit(ctx, q, group, burden{entries: len(call.Items), bytes: size})
 	if err != nil {
 		return nil, fmt.Errorf("produce to %s: %w", call.Queue, err)
@@ -237,18 +238,18 @@ func (b *Broker) storeProduce(ctx context.Context, batch []produceRequest) ([]Pr
 		for j, p := range answer.Groups[i].Items {
 			it := &r.group.Items[j]
 			for k := 0; k < it.Places() && !p.Duplicate; k++ {
-				to := it.Place(k).Queue
-				b.ordered.saw(to, &it.Content)
+				to := it.Place(k)
+				b.ordered.saw(to.Queue, &it.Content)
 				switch {
 				case p.DueAt.Equal(Forever):
 				case p.DueAt.After(answer.Now):
-					b.onDue(to, p.DueAt)
+					b.onDue(to.Queue, p.DueAt)
 				default:
-					wakes.add(to)
+					wakes.addParts(to.Queue, 1<<to.Partition)
 				}
 			}
 		}
 	}
-	b.Wake(wakes...)
+	b.leases.wake(wakes)
 	return answer.Groups, nil
 }

@@ -12,7 +12,7 @@ import (
 const MaxQueueReference = 2000
 
 // CreateQueue makes a queue. Zero fields take their defaults; Number, DeadLetter,
-// Paused and the times are the broker's to set. A queue that it names as its dead-letter
+// Paused, Extent and the times are the broker's to set. A queue that it names as its dead-letter
 // queue buries nothing any more.
 //
 // Errors: [InvalidError]; [ErrExists]; [ErrNotSupported]; those of [Store].
@@ -20,7 +20,7 @@ func (b *Broker) CreateQueue(ctx context.Context, s Settings) (Settings, error) 
 	if err := CheckName("queue_name", s.Name); err != nil {
 		return Settings{}, err
 	}
-	s.Number, s.DeadLetter, s.Paused, s.Topic, s.SubscribesTo = 0, false, 0, nil, ""
+	s.Number, s.DeadLetter, s.Paused, s.Topic, s.SubscribesTo, s.Extent = 0, false, 0, nil, "", 0
 	s.setDefaults()
 	if err := s.check(); err != nil {
 		return Settings{}, err
@@ -113,6 +113,9 @@ func (b *Broker) UpdateQueue(ctx context.Context, u SettingsUpdate) (Settings, e
 				return Settings{}, err
 			}
 		}
+		if err := b.drain(ctx, &s, &old); err != nil {
+			return Settings{}, err
+		}
 		err = b.replace(ctx, s, revision)
 		if errors.Is(err, ErrRevision) && u.Revision == 0 {
 			continue // another node was quicker; what we want changed is still wanted
@@ -137,6 +140,7 @@ func (u *SettingsUpdate) apply(s Settings) Settings {
 	setTo(&s.LeaseTTL, orKeep(u.LeaseTTL))
 	setTo(&s.MaxAttempts, orKeep(u.MaxAttempts))
 	setTo(&s.MaxRecoveries, orKeep(u.MaxRecoveries))
+	setTo(&s.Partitions, orKeep(u.Partitions))
 	s.UpdatedAt = stamp()
 	return s
 }
@@ -277,10 +281,8 @@ func (s *Settings) check() error {
 		return Invalid("park_after", "is %d; want 0 for never, or 1 or more", s.ParkAfter)
 	case s.MaxRecoveries < 1:
 		return Invalid("max_recoveries", "is %d; want 1 or more", s.MaxRecoveries)
-	case s.Partitions < 1:
-		return Invalid("requested_partitions", "is %d; want 1", s.Partitions)
-	case s.Partitions > 1:
-		return &UnsupportedError{What: "requested_partitions above 1", Field: "requested_partitions"}
+	case s.Partitions < 1 || s.Partitions > MaxPartitions:
+		return Invalid("requested_partitions", "is %d; want 1 to %d", s.Partitions, MaxPartitions)
 	default:
 		return nil
 	}

@@ -59,15 +59,14 @@ func (r Receipt) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// namesItemOf says whether the receipt can be of an item of a namespace. A queue has
-// one partition, 0: with another one it would be a second text for the same lease.
+// namesItemOf says whether the receipt can be of an item of a namespace.
 func (r Receipt) namesItemOf(ns Namespace) bool {
-	return r.Key.Queue.Namespace() == ns && r.Partition == 0
+	return r.Key.Queue.Namespace() == ns && r.Partition >= 0 && r.Partition < MaxPartitions
 }
 
 // lease is the receipt without what is no part of the proof: two of one lease are equal.
 func (r Receipt) lease() Receipt {
-	r.Notify, r.Pushed = false, false
+	r.Notify, r.Pushed, r.Partition = false, false, 0
 	return r
 }
 

@@ -127,8 +127,7 @@ func (r *redrive) step(ctx context.Context) (more bool, err error) {
 		items, err = r.find(ctx)
 		more = len(r.ids) > 0
 	} else {
-		items, err = r.read(ctx)
-		more = r.list.Cursor != ""
+		items, more, err = r.read(ctx)
 	}
 	if err != nil {
 		return false, err
@@ -149,17 +148,17 @@ func (r *redrive) step(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// read returns the next page of the queue.
-func (r *redrive) read(ctx context.Context) ([]Item, error) {
+// read returns the next page of the queue, and whether others follow.
+func (r *redrive) read(ctx context.Context) (items []Item, more bool, err error) {
 	page, err := r.b.store.ListItems(ctx, r.list)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	r.list.Cursor, r.now = page.Next, page.Now
+	r.now = page.Now
 	if r.began.IsZero() {
 		r.began = page.Now
 	}
-	return page.Items, nil
+	return page.Items, r.list.next(page.Next, r.dead.extent()), nil
 }
 
 // find returns those of the next ids that are in the queue, in its order.
@@ -245,6 +244,9 @@ func (r *redrive) move(ctx context.Context, items []Item) error {
 	if len(moves) == 0 {
 		return nil
 	}
+	if err := r.b.placeMoves(ctx, moves, targets); err != nil {
+		return err
+	}
 	if err := r.giveBack(ctx, items); err != nil {
 		return err
 	}
@@ -289,12 +291,12 @@ func (r *redrive) tellDue(ctx context.Context, moves []Move, statuses []MoveStat
 		switch {
 		case r.call.DryRun:
 		case moves[i].Delay < Soon:
-			wakes.add(moves[i].Target)
+			wakes.addParts(moves[i].Target, 1<<moves[i].Partition)
 		default:
 			r.b.onDue(moves[i].Target, due)
 		}
 	}
-	r.b.Wake(wakes...)
+	r.b.leases.wake(wakes)
 	return nil
 }
 

@@ -56,8 +56,18 @@ func (b *Broker) rescue(ctx context.Context, e *Versioned[NumberEntry], namesake
 // leased is moved at a later look.
 func (b *Broker) handOn(ctx context.Context, e *Versioned[NumberEntry], to *Settings) error {
 	moved := 0
-	for partition := range max(e.Value.Deleted.Partitions, 1) {
-		n, err := b.handOnPartition(ctx, e.Value.Number, partition, to)
+	parts, err := b.partitionsOf(ctx, e.Value.Number)
+	if err != nil {
+		return err
+	}
+	targets := map[Number]*knownQueue{}
+	if to.Partitions > 1 {
+		if targets[to.Number], err = b.known.numbered(ctx, to.Number); err != nil {
+			return err
+		}
+	}
+	for _, partition := range parts {
+		n, err := b.handOnPartition(ctx, e.Value.Number, partition, to, targets)
 		moved += n
 		if err != nil {
 			return fmt.Errorf("hand on to %s: %w", to.Name, err)
@@ -73,7 +83,7 @@ func (b *Broker) handOn(ctx context.Context, e *Versioned[NumberEntry], to *Sett
 
 // handOnPartition moves what is not leased, nor behind what is. After each page that moved
 // something it begins anew: what took the place of a head may stand before the page.
-func (b *Broker) handOnPartition(ctx context.Context, from Number, partition int32, to *Settings) (moved int, err error) {
+func (b *Broker) handOnPartition(ctx context.Context, from Number, partition int32, to *Settings, targets map[Number]*knownQueue) (moved int, err error) {
 	stuck, err := b.leasedKeys(ctx, from)
 	if err != nil {
 		return 0, err
@@ -89,6 +99,9 @@ func (b *Broker) handOnPartition(ctx context.Context, from Number, partition int
 			if it := &page.Items[i]; !stuck[it.OrderingKey] {
 				moves = append(moves, Move{Key: it.Key, Target: to.Number, ExpireTTL: to.ExpireTTL})
 			}
+		}
+		if err := b.placeMoves(ctx, moves, targets); err != nil {
+			return moved, err
 		}
 		statuses, err := b.store.Move(ctx, moves)
 		if err != nil {

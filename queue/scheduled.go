@@ -35,6 +35,7 @@ func (b *Broker) Prepare(ctx context.Context, ns Namespace, queue string, items 
 		return nil, err
 	}
 	p := &Prepared{Items: newItems(&call, q), b: b, queue: q}
+	b.place(q, p.Items)
 	for i := range items {
 		// The space of calls is apart from that of items; and what follows the last stroke
 		// there is the place of an item in its call, which is no time.

@@ -18,8 +18,12 @@ type Settings struct {
 	// MaxRecoveries is how many lapses in a row, without an outcome, make an item
 	// poison.
 	MaxRecoveries int32
-	// Partitions is 1 for now.
+	// Partitions is how many ordered sets new items are spread over, 1 to [MaxPartitions].
 	Partitions int32
+	// Extent is how many partitions may hold items, where that is more than Partitions, and
+	// 0 where it is not. Those from Partitions on are read-only: they are drained, and
+	// then forgotten. The broker sets it.
+	Extent int32 `json:",omitempty"`
 	// DeadQueue receives what is buried; empty means the queue's own, which is made
 	// when first needed.
 	DeadQueue string
@@ -75,6 +79,9 @@ type SettingsUpdate struct {
 	MaxRecoveries *int32
 	KeepEnded     *time.Duration
 	ParkAfter     *int32
+	// Partitions may be raised and lowered at any time. Nothing moves: what is in
+	// partitions that go stays there until it ends.
+	Partitions *int32
 	// DeadQueue, if empty, goes back to the queue's own.
 	DeadQueue *string
 }

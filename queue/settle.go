@@ -198,9 +198,8 @@ func (b *Broker) targets(ctx context.Context, call *SettleCall) (targets []targe
 }
 
 func (b *Broker) target(ctx context.Context, ns Namespace, e *SettleEntry) (to target, err error) {
-	switch {
-	case !e.Receipt.namesItemOf(ns):
-		return target{refused: ErrNotFound}, nil
+	switch err = b.checkReceipt(ctx, ns, e.Receipt); {
+	case err != nil:
 	case e.Outcome == Complete:
 		to.record, err = b.ending(ctx, e)
 	case e.Outcome == Retry || e.Outcome == Bury:
@@ -355,17 +354,31 @@ func (b *Broker) storeSettle(ctx context.Context, batch []settleRequest) ([][]Se
 			}
 		}
 	}
-	b.Wake(wakes...)
+	b.leases.wake(wakes)
 	return answer.Groups, nil
 }
 
 // wakes are queues to wake. Runs of the same queue, which are common, count once.
-type wakes []Number
+type wakes []wake
 
-func (w *wakes) add(n Number) {
-	if k := len(*w); k == 0 || (*w)[k-1] != n {
-		*w = append(*w, n)
+// wake is a queue on which something may be leased, and in which partitions: a bit for
+// each.
+type wake struct {
+	queue Number
+	parts uint64
+}
+
+// anywhere is all partitions.
+const anywhere = ^uint64(0)
+
+func (w *wakes) add(n Number) { w.addParts(n, anywhere) }
+
+func (w *wakes) addParts(n Number, parts uint64) {
+	if k := len(*w); k > 0 && (*w)[k-1].queue == n {
+		(*w)[k-1].parts |= parts
+		return
 	}
+	*w = append(*w, wake{n, parts})
 }
 
 func indexesOf(settled []Settled, status SettleStatus) (found []int) {

@@ -169,7 +169,11 @@ func (f *fixture) total(t *testing.T, name string) int {
 	if err != nil {
 		t.Fatalf("stats of %s: %v", name, err)
 	}
-	return stats.Stats[0].Total
+	total := 0
+	for _, st := range stats.Stats {
+		total += st.Total
+	}
+	return total
 }
 
 // find returns the only copy of an item, as the store has it.

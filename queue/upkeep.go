@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // sweepPage bounds one step of a sweep.
@@ -11,7 +13,9 @@ const sweepPage = 1000
 
 // NextDue tells when the next item of each queue is due; see [Store].
 func (b *Broker) NextDue(ctx context.Context) (DueAnswer, error) {
-	return b.store.NextDue(ctx)
+	answer, err := b.store.NextDue(ctx)
+	b.known.foundDue(answer.Queues)
+	return answer, err
 }
 
 // Sweep walks the whole store once and buries what is over its limits or expired,
@@ -116,10 +120,8 @@ func (b *Broker) Stats(ctx context.Context, ns Namespace, queue string) (QueueSt
 	if err != nil {
 		return QueueStats{}, fmt.Errorf("stats of %s: %w", queue, err)
 	}
-	if len(stats) == 0 {
-		stats = []Stats{{Queue: q.number}} // nothing in it
-	}
-	st := QueueStats{Stats: stats, ProduceWaiting: q.pinned()}
+	slices.SortFunc(stats, func(a, b Stats) int { return cmp.Compare(a.Partition, b.Partition) })
+	st := QueueStats{Stats: withEmpty(stats, q), ProduceWaiting: q.pinned()}
 	var leasing int
 	st.LeaseWaiting, leasing = b.leases.load(q.number)
 	_, producing := b.produces.load(q.number)
@@ -130,7 +132,20 @@ func (b *Broker) Stats(ctx context.Context, ns Namespace, queue string) (QueueSt
 	return st, nil
 }
 
-// Items lists a queue's items in queue order, with content; see [ListRequest].
+// withEmpty adds the partitions of a queue that hold nothing, of those that are not
+// read-only: the store leaves them out.
+func withEmpty(stats []Stats, q *knownQueue) []Stats {
+	for p := range max(q.settings().Partitions, 1) {
+		i, found := slices.BinarySearchFunc(stats, p, func(st Stats, p int32) int { return cmp.Compare(st.Partition, p) })
+		if !found {
+			stats = slices.Insert(stats, i, Stats{Queue: q.number, Partition: p})
+		}
+	}
+	return stats
+}
+
+// Items lists the items of one partition of a queue in their order, with content; see
+// [ListRequest].
 func (b *Broker) Items(ctx context.Context, query ItemsQuery) (ListPage, error) {
 	if query.Limit < 1 || query.Limit > DefaultMaxItems {
 		return ListPage{}, Invalid("limit", "is %d; want 1 to %d", query.Limit, DefaultMaxItems)
@@ -139,8 +154,11 @@ func (b *Broker) Items(ctx context.Context, query ItemsQuery) (ListPage, error) 
 	if err != nil {
 		return ListPage{}, err
 	}
+	if err := b.checkPartition(ctx, q, query.Partition); err != nil {
+		return ListPage{}, err
+	}
 	page, err := b.store.ListItems(ctx, ListRequest{
-		Queue: q.number, States: query.States,
+		Queue: q.number, Partition: query.Partition, States: query.States,
 		From: query.From, Cursor: query.Cursor, Limit: query.Limit, Content: true,
 	})
 	if err != nil {

@@ -63,6 +63,10 @@ type line struct {
 	// clients are the names of those that wait, as far as they have one.
 	clients map[string]struct{}
 	marked  bool
+	// unseen are the partitions in which there may be something, a bit for each, and seen,
+	// of queues that have several, the arrival up to which each was found to hold nothing more.
+	unseen uint64
+	seen   []uint64
 	// restUntil is before when the line need not be looked at; alarmed says that it
 	// will be then.
 	restUntil time.Time
@@ -168,6 +172,7 @@ func (l *leaser) enter(ctx context.Context, w *waiter) error {
 	l.arrivals++
 	w.arrival = l.arrivals
 	ln.waiters = append(ln.waiters, w)
+	ln.unseen = anywhere // it is owed a look at each
 	if w.over {
 		l.markNow(ln) // it wants its answer at once
 	} else {
@@ -243,11 +248,15 @@ func (l *leaser) remove(ln *line) {
 }
 
 // wake marks the queues on which somebody waits.
-func (l *leaser) wake(queues ...Number) {
+func (l *leaser) wake(queues wakes) {
+	if len(queues) == 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, n := range queues {
-		if ln := l.lines[n]; ln != nil {
+	for _, w := range queues {
+		if ln := l.lines[w.queue]; ln != nil {
+			ln.unseen |= w.parts
 			l.mark(ln)
 		}
 	}

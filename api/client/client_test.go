@@ -260,6 +260,32 @@ func TestNew_TakesTheKeyOfTheEnvironmentWithItsURL(t *testing.T) {
 	}
 }
 
+func TestClient_ChangesPartitions(t *testing.T) {
+	t.Parallel()
+	c, _ := setup(t)
+	if err := c.CreateQueue(t.Context(), client.Queue{Name: "clicks", Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := c.Produce(t.Context(), "clicks", client.Item{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.UpdateQueue(t.Context(), "clicks", client.QueueUpdate{Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	q, err := c.GetQueue(t.Context(), "clicks")
+	if want := []client.DrainingPartition{{Partition: 1, Total: 1}}; err != nil || q.Partitions != 1 || !slices.Equal(q.Draining, want) {
+		t.Errorf("got %+v, %v, want one partition and one that drains", q, err)
+	}
+	if listed := slices.Collect(values(t, c.Items(t.Context(), "clicks"))); len(listed) != 2 {
+		t.Errorf("listed %d items, want those of both partitions", len(listed))
+	}
+	if s, err := c.Stats(t.Context(), "clicks"); err != nil || s.Total != 2 {
+		t.Errorf("stats: got %+v, %v, want both items", s, err)
+	}
+}
+
 func TestClient_ManagesQueues(t *testing.T) {
 	t.Parallel()
 	c, _ := setup(t)

@@ -146,7 +146,8 @@ type Dead struct {
 	Recoveries int
 }
 
-// Items lists what a queue holds, in its order.
+// Items lists what a queue holds, in its order; where it has several partitions, one after
+// the other.
 func (c *Client) Items(ctx context.Context, queue string) iter.Seq2[StoredItem, error] {
 	return c.items(ctx, "storage/items.list", queue)
 }
@@ -160,9 +161,36 @@ func (c *Client) ScheduledItems(ctx context.Context, queue string) iter.Seq2[Sto
 const itemsPage = 100
 
 func (c *Client) items(ctx context.Context, method, queue string) iter.Seq2[StoredItem, error] {
+	return func(yield func(StoredItem, error) bool) {
+		partitions := []int32{0} // which others there are is asked when they are needed
+		for i := 0; i < len(partitions); i++ {
+			for it, err := range c.partitionItems(ctx, method, queue, partitions[i]) {
+				if !yield(it, err) || err != nil {
+					return
+				}
+			}
+			if i > 0 {
+				continue
+			}
+			info := new(v1.QueueInfo)
+			if err := c.call(ctx, "queues.info", &v1.QueuesInfoRequest{QueueName: queue}, info); err != nil {
+				yield(StoredItem{}, err)
+				return
+			}
+			for _, p := range info.GetPartitions() {
+				if p.GetPartition() > 0 {
+					partitions = append(partitions, p.GetPartition())
+				}
+			}
+		}
+	}
+}
+
+func (c *Client) partitionItems(ctx context.Context, method, queue string, partition int32) iter.Seq2[StoredItem, error] {
 	return pages(func(cursor string) ([]StoredItem, string, error) {
 		p := new(v1.ItemsListReply)
-		if err := c.call(ctx, method, &v1.ItemsListRequest{QueueName: queue, Limit: itemsPage, Cursor: cursor}, p); err != nil {
+		q := &v1.ItemsListRequest{QueueName: queue, Partition: partition, Limit: itemsPage, Cursor: cursor}
+		if err := c.call(ctx, method, q, p); err != nil {
 			return nil, "", err
 		}
 		return storedItems(p.GetItems()), p.GetCursor(), nil

@@ -31,15 +31,26 @@ type Queue struct {
 	// ParkAfter is after how many failures the head of an ordering key is not tried again by
 	// itself, so that the key waits for Unblock; 0 is never.
 	ParkAfter int
+	// Partitions is how many ordered sets new items are spread over, 1 to 64: 1.
+	Partitions int
 
 	// What follows is the server's to set.
 
+	// Draining are partitions that take nothing new any more, and still hold items.
+	Draining []DrainingPartition
 	// Pause is lease, produce, both, or empty.
 	Pause     string
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	// Revision names the version, for [QueueUpdate].
 	Revision string
+}
+
+// DrainingPartition is one that an update took away, until it is empty.
+type DrainingPartition struct {
+	Partition int
+	// Total counts all items in it.
+	Total int
 }
 
 // QueueUpdate changes what is set and nothing else.
@@ -54,6 +65,8 @@ type QueueUpdate struct {
 	LeaseTimeout  time.Duration
 	MaxAttempts   int
 	MaxRecoveries int
+	// Partitions may be raised and lowered at any time; nothing moves.
+	Partitions int
 	// ExpireTimeout and KeepEnded, if they point to 0, are turned off.
 	ExpireTimeout *time.Duration
 	KeepEnded     *time.Duration
@@ -65,7 +78,7 @@ type QueueUpdate struct {
 func (c *Client) CreateQueue(ctx context.Context, q Queue) error {
 	w := &v1.QueueInfo{
 		QueueName: q.Name, LeaseTimeout: text(q.LeaseTimeout), ExpireTimeout: text(q.ExpireTimeout), KeepEnded: text(q.KeepEnded),
-		MaxAttempts: count(q.MaxAttempts), MaxRecoveries: count(q.MaxRecoveries),
+		MaxAttempts: count(q.MaxAttempts), MaxRecoveries: count(q.MaxRecoveries), RequestedPartitions: count(q.Partitions),
 	}
 	if q.ParkAfter != 0 {
 		w.ParkAfter = new(count(q.ParkAfter))
@@ -84,7 +97,7 @@ func (c *Client) UpdateQueue(ctx context.Context, name string, u QueueUpdate) er
 	w := &v1.QueueInfo{
 		QueueName: name, Revision: u.Revision, DeadQueue: u.DeadQueue, Reference: u.Reference,
 		LeaseTimeout: text(u.LeaseTimeout), ExpireTimeout: presentText(u.ExpireTimeout), KeepEnded: presentText(u.KeepEnded),
-		MaxAttempts: count(u.MaxAttempts), MaxRecoveries: count(u.MaxRecoveries),
+		MaxAttempts: count(u.MaxAttempts), MaxRecoveries: count(u.MaxRecoveries), RequestedPartitions: count(u.Partitions),
 	}
 	if u.ParkAfter != nil {
 		w.ParkAfter = new(count(*u.ParkAfter))
@@ -157,11 +170,19 @@ func (c *Client) ReloadQueue(ctx context.Context, name string) error {
 }
 
 func queueOf(q *v1.QueueInfo) Queue {
+	var draining []DrainingPartition
+	for _, p := range q.GetPartitions() {
+		if p.GetReadOnly() {
+			draining = append(draining, DrainingPartition{Partition: int(p.GetPartition()), Total: int(p.GetTotal())})
+		}
+	}
 	return Queue{
 		Name: q.GetQueueName(), DeadQueue: q.GetDeadQueue(), Reference: q.GetReference(),
 		LeaseTimeout: span(q.GetLeaseTimeout()), ExpireTimeout: span(q.GetExpireTimeout()), KeepEnded: span(q.GetKeepEnded()),
 		MaxAttempts: int(q.GetMaxAttempts()), MaxRecoveries: int(q.GetMaxRecoveries()),
-		ParkAfter: int(q.GetParkAfter()), Pause: q.GetPause(), CreatedAt: instant(q.GetCreatedAt()), UpdatedAt: instant(q.GetUpdatedAt()), Revision: q.GetRevision(),
+		ParkAfter:  int(q.GetParkAfter()),
+		Partitions: int(q.GetRequestedPartitions()), Draining: draining,
+		Pause: q.GetPause(), CreatedAt: instant(q.GetCreatedAt()), UpdatedAt: instant(q.GetUpdatedAt()), Revision: q.GetRevision(),
 	}
 }
 

@@ -42,7 +42,9 @@ type QueueInfo struct {
 	ExpireTimeout string `protobuf:"bytes,7,opt,name=expire_timeout,json=expireTimeout,proto3" json:"expire_timeout,omitempty"`
 	// Default 25; -1 is no limit.
 	MaxAttempts int32 `protobuf:"varint,8,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
-	// 1 in this release.
+	// How many ordered sets new items are spread over, 1 to 64; default 1. It may be raised
+	// and lowered at any time: partitions beyond it become read-only, and go when they are
+	// empty.
 	RequestedPartitions int32 `protobuf:"varint,9,opt,name=requested_partitions,json=requestedPartitions,proto3" json:"requested_partitions,omitempty"`
 	// Set by the server, not read from requests.
 	Partitions []*Partition `protobuf:"bytes,10,rep,name=partitions,proto3" json:"partitions,omitempty"`
@@ -201,8 +203,12 @@ func (x *QueueInfo) GetParkAfter() int32 {
 
 // Partition is one ordered set of a queue.
 type Partition struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Nothing new goes there; it is gone when it is empty.
+	ReadOnly *bool `protobuf:"varint,20,opt,name=read_only,json=readOnly,proto3,oneof" json:"read_only,omitempty"`
+	// What a read-only one still holds; queue.stats tells of the others.
+	Total         *int32 `protobuf:"varint,21,opt,name=total,proto3,oneof" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -240,6 +246,20 @@ func (*Partition) Descriptor() ([]byte, []int) {
 func (x *Partition) GetPartition() int32 {
 	if x != nil {
 		return x.Partition
+	}
+	return 0
+}
+
+func (x *Partition) GetReadOnly() bool {
+	if x != nil && x.ReadOnly != nil {
+		return *x.ReadOnly
+	}
+	return false
+}
+
+func (x *Partition) GetTotal() int32 {
+	if x != nil && x.Total != nil {
+		return *x.Total
 	}
 	return 0
 }
@@ -550,9 +570,14 @@ const file_posthaste_v1_queues_proto_rawDesc = "" +
 	"\v_dead_queueB\f\n" +
 	"\n" +
 	"_referenceB\r\n" +
-	"\v_park_after\")\n" +
+	"\v_park_after\"~\n" +
 	"\tPartition\x12\x1c\n" +
-	"\tpartition\x18\x01 \x01(\x05R\tpartition\"W\n" +
+	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12 \n" +
+	"\tread_only\x18\x14 \x01(\bH\x00R\breadOnly\x88\x01\x01\x12\x19\n" +
+	"\x05total\x18\x15 \x01(\x05H\x01R\x05total\x88\x01\x01B\f\n" +
+	"\n" +
+	"_read_onlyB\b\n" +
+	"\x06_total\"W\n" +
 	"\x11QueuesListRequest\x12\x14\n" +
 	"\x05pivot\x18\x02 \x01(\tR\x05pivot\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x05R\x05limit\x12\x16\n" +
@@ -613,6 +638,7 @@ func file_posthaste_v1_queues_proto_init() {
 		return
 	}
 	file_posthaste_v1_queues_proto_msgTypes[0].OneofWrappers = []any{}
+	file_posthaste_v1_queues_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

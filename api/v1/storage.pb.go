@@ -27,7 +27,8 @@ const (
 type ItemsListRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	QueueName string                 `protobuf:"bytes,1,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
-	Partition int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// A list is of one partition; 0 if left out.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The id of the first item, or what comes after the place where it would be.
 	Pivot string `protobuf:"bytes,3,opt,name=pivot,proto3" json:"pivot,omitempty"`
 	// 1 to 1,000; 1,000 if left out.
@@ -164,7 +165,7 @@ func (x *ItemsListReply) GetCursor() string {
 type ItemsImportRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	QueueName string                 `protobuf:"bytes,1,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
-	// 0 in this release.
+	// Where items without an ordering key go; 0, or left out: where the queue puts them.
 	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// 1 to 1,000.
 	Items         []*Item `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
@@ -272,7 +273,8 @@ func (x *ItemsImportReply) GetItems() []*Item {
 type ItemsDeleteRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	QueueName string                 `protobuf:"bytes,1,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
-	Partition int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// One that the queue has. It chooses nothing: the ids do.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// 1 to 1,000 item ids.
 	Ids           []string `protobuf:"bytes,3,rep,name=ids,proto3" json:"ids,omitempty"`
 	unknownFields protoimpl.UnknownFields

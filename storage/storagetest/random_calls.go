@@ -11,11 +11,15 @@ import (
 	"github.com/posthaste-io/posthaste/storage"
 )
 
+// partition is one of the two that queues have here.
+func (c *comparison) partition() int32 { return pick[int32](c.rng, 0, 0, 1) }
+
 // randomItem returns an item for a queue; a third has one of a few keys.
 func (c *comparison) randomItem(q queue.Number) queue.NewItem {
 	item := queue.NewItem{
 		ID:          c.ids.next(c.clock.Now()),
 		Queue:       q,
+		Partition:   c.partition(),
 		Delay:       pick(c.rng, 0, 0, 0, time.Millisecond, queue.Soon, time.Second, time.Minute),
 		ExpireTTL:   pick(c.rng, 0, 0, time.Second, 20*time.Minute),
 		MaxAttempts: pick[int32](c.rng, 0, 0, 0, -1, 1, 2),
@@ -120,11 +124,11 @@ func (c *comparison) randomGuard() (guards [2]*queue.DocumentGuard) {
 
 func (c *comparison) lease() error {
 	var calls []queue.LeaseCall
-	for _, q := range c.queues {
-		if !chance(c.rng, 50) {
+	for i := range 2 * len(c.queues) {
+		if !chance(c.rng, 40) {
 			continue
 		}
-		call := queue.LeaseCall{Queue: q}
+		call := queue.LeaseCall{Queue: c.queues[i/2], Partition: int32(i % 2)}
 		for i := range 1 + c.rng.IntN(3) {
 			call.Takers = append(call.Takers, queue.Taker{
 				Limit:       c.rng.IntN(4),
@@ -340,7 +344,7 @@ func (c *comparison) move() error {
 			target = c.queues[1]
 		}
 		moves = append(moves, queue.Move{
-			Key: it.Key, Target: target, ExpireTTL: pick(c.rng, 0, time.Minute),
+			Key: it.Key, Target: target, Partition: c.partition(), ExpireTTL: pick(c.rng, 0, time.Minute),
 			Delay: pick(c.rng, 0, 0, queue.Soon-time.Microsecond, queue.Soon, time.Minute),
 		})
 	}
@@ -351,12 +355,12 @@ func (c *comparison) move() error {
 }
 
 func (c *comparison) purge() error {
-	q := pick(c.rng, c.queues...)
-	req := queue.PurgeRequest{Queue: q, Limit: 1000, Reason: "cancelled"}
+	q, partition := pick(c.rng, c.queues...), c.partition()
+	req := queue.PurgeRequest{Queue: q, Partition: partition, Limit: 1000, Reason: "cancelled"}
 	if chance(c.rng, 50) {
 		req.States = []queue.State{pick(c.rng, queue.Ready, queue.Scheduled, queue.Retrying, queue.Leased, queue.Lapsed)}
 	} else {
-		items, err := listAll(c.ctx, c.sides[model], queue.ListRequest{Queue: q, Limit: 1000})
+		items, err := listAll(c.ctx, c.sides[model], queue.ListRequest{Queue: q, Partition: partition, Limit: 1000})
 		if err != nil {
 			return err
 		}

@@ -33,12 +33,13 @@ func (c *comparison) checkEverything() error {
 }
 
 func (c *comparison) checkItems() error {
-	for _, q := range c.queues {
-		req := queue.ListRequest{Queue: q, Limit: 1 + c.rng.IntN(30), Content: chance(c.rng, 50)}
+	for i := range 2 * len(c.queues) {
+		q, partition := c.queues[i/2], int32(i%2)
+		req := queue.ListRequest{Queue: q, Partition: partition, Limit: 1 + c.rng.IntN(30), Content: chance(c.rng, 50)}
 		if chance(c.rng, 30) {
 			req.States = []queue.State{pick(c.rng, queue.Ready, queue.Scheduled, queue.Retrying, queue.Leased, queue.Lapsed, queue.Behind)}
 		}
-		items, err := listAll(c.ctx, c.sides[model], queue.ListRequest{Queue: q, Limit: 1000})
+		items, err := listAll(c.ctx, c.sides[model], queue.ListRequest{Queue: q, Partition: partition, Limit: 1000})
 		if err != nil {
 			return err
 		}
@@ -93,7 +94,9 @@ func (c *comparison) checkStats() error {
 		if err != nil {
 			return "", err
 		}
-		slices.SortFunc(stats, func(a, b queue.Stats) int { return cmp.Compare(a.Queue, b.Queue) })
+		slices.SortFunc(stats, func(a, b queue.Stats) int {
+			return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Partition, b.Partition))
+		})
 		var s strings.Builder
 		for _, q := range stats {
 			means[side] = append(means[side], q.MeanAge, q.MeanHeldAge)

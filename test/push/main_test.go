@@ -83,6 +83,7 @@ var scenarios = map[string]func(t *testing.T, e *env){
 	"Batch_FailureIsOfAll":                      batchFails,
 	"Order_INV12_KeysArePushedStrictly":         orderByKey,
 	"Order_BlockedKeyIsToldOfAndSkipped":        orderBlockedKey,
+	"Partitions_ChangeWhileAllTakeFromThem":     partitionsChange,
 	"Policy_LogKeepsWhatItSays":                 policyLog,
 	"Policy_C03_GoneParksUntilEnabled":          policyGone,
 	"Policy_NeverBuriesAtOnce":                  policyNever,
