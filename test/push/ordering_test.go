@@ -35,7 +35,12 @@ func (k *keyedItems) begin(item string) (accept bool) {
 	}
 	k.running[key] = true
 	k.tries[item]++
-	return k.tries[item] > 1 || k.next[key]%3 != 0
+	// Not the same numbers of all keys: a row of failures would open the breaker.
+	sum := 0
+	for _, b := range []byte(item) {
+		sum += int(b)
+	}
+	return k.tries[item] > 1 || sum%3 != 0
 }
 
 func (k *keyedItems) end(item string, accepted bool) {
