@@ -245,3 +245,32 @@ func TestPartitions_OfASubscriptionGetTheCopiesOfATopic(t *testing.T) {
 		}
 	})
 }
+
+// What comes to a queue after it was deleted goes to the one that has its name now, and is
+// spread there: pages whole, but for each key to its own partition.
+func TestPartitions_OfTheQueueOfItsNameGetWhatCameToADeletedOne(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		other, _ := f.late(t)
+		for _, key := range []string{"a", "b", "c", "a", "b", "c"} {
+			f.produce(t, "orders", keyed(key, 2)...)
+		}
+		if _, err := other.CreateQueue(t.Context(), queue.Settings{Namespace: ns, Name: "orders", Partitions: 8}); err != nil {
+			t.Fatal(err)
+		}
+		f.tidyLater(t)
+		want := map[int32]int{}
+		for _, key := range []string{"a", "b", "c"} {
+			want[keyPartition(key, 8)] += 4
+		}
+		got, free := f.totals(t, "orders"), 0
+		for p, total := range got {
+			if free += total - want[p]; total < want[p] {
+				t.Errorf("partition %d holds %d items, want the %d of its keys at least", p, total, want[p])
+			}
+		}
+		if free != 1 {
+			t.Errorf("%d items are elsewhere than where their keys belong, want the one without a key: %v", free, got)
+		}
+	})
+}

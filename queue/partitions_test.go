@@ -56,6 +56,12 @@ func (f *fixture) totals(t *testing.T, name string) map[int32]int {
 	return totals
 }
 
+// keyPartition is where items of a key belong among n partitions.
+func keyPartition(key string, n int32) int32 {
+	sum := sha256.Sum256([]byte(key))
+	return int32(binary.BigEndian.Uint64(sum[:8]) % uint64(n))
+}
+
 func keyed(key string, n int) []queue.ProduceItem {
 	made := items(n)
 	for i := range made {
@@ -240,8 +246,7 @@ func TestPartitions_KeysArePinnedAndStrictWhateverTheirNumber(t *testing.T) {
 			f.repart(t, n)
 			for k := range 9 {
 				key := fmt.Sprint("customer-", k)
-				sum := sha256.Sum256([]byte(key))
-				pinned := int32(binary.BigEndian.Uint64(sum[:8]) % uint64(n))
+				pinned := keyPartition(key, n)
 				mixed := append(keyed(key, 2), items(1)...)
 				for i, p := range f.produce(t, "parts", mixed...) {
 					it := f.find(t, p.ID)
