@@ -274,3 +274,73 @@ func TestPartitions_OfTheQueueOfItsNameGetWhatCameToADeletedOne(t *testing.T) {
 		}
 	})
 }
+
+// Two nodes that know of different numbers put items of one key into a queue that is gone.
+func TestINV12_WhatCameToADeletedQueueKeepsTheOrderOfItsKeys(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		one, eight := newBroker(f.store, queue.Options{}), newBroker(f.store, queue.Options{})
+		f.parts(t, 1)
+		putBy := func(b *queue.Broker, made ...queue.ProduceItem) queue.ID {
+			t.Helper()
+			p, err := b.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "parts", Items: made})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p[0].ID
+		}
+		putBy(one, items(1)...)
+		f.repart(t, 8)
+		putBy(eight, items(1)...)
+		for range 2 {
+			f.settle(t, entry(f.leaseOne(t, "parts"), queue.Complete))
+		}
+		if err := f.DeleteQueue(t.Context(), ns, "parts", false); err != nil {
+			t.Fatal(err)
+		}
+		if keyPartition("k3", 8) == 0 {
+			t.Fatal("the key belongs into the same partition for both")
+		}
+		var want []queue.ID
+		for _, b := range []*queue.Broker{eight, one, eight, one} {
+			want = append(want, putBy(b, keyed("k3", 1)...))
+		}
+		f.create(t, queue.Settings{Name: "parts", Partitions: 3})
+		f.tidyLater(t)
+		for i, id := range want {
+			it := f.leaseOne(t, "parts")
+			if it.ID != id {
+				t.Fatalf("leased %s as the %d. of the key, want %s", it.ID, i+1, id)
+			}
+			f.settle(t, entry(it, queue.Complete))
+		}
+	})
+}
+
+func TestPartitions_OfADeletedQueueThatIsThereAgainAreForgotten(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		late := newBroker(f.store, queue.Options{})
+		f.parts(t, 8)
+		put := func() {
+			t.Helper()
+			if _, err := late.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "parts", Items: items(1)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put()
+		f.settle(t, entry(f.leaseOne(t, "parts"), queue.Complete))
+		f.repart(t, 1)
+		if err := f.DeleteQueue(t.Context(), ns, "parts", false); err != nil {
+			t.Fatal(err)
+		}
+		put()
+		f.tidyLater(t)
+		f.settle(t, entry(f.leaseOne(t, "parts"), queue.Complete))
+		f.tidyLater(t)
+		f.tidyLater(t)
+		if s := f.settings(t, "parts"); s.Partitions != 1 || s.Drains() {
+			t.Errorf("the queue has %d partitions, and up to %d are looked at, want 1", s.Partitions, s.Extent)
+		}
+	})
+}

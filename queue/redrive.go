@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,9 +172,7 @@ func (r *redrive) find(ctx context.Context) ([]Item, error) {
 	if r.now, err = r.b.storeNow(ctx, r.dead.number); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(found, func(a, b Item) int {
-		return cmp.Or(a.AvailableAt.Compare(b.AvailableAt), cmp.Compare(a.Seq, b.Seq))
-	})
+	slices.SortFunc(found, func(a, b Item) int { return inOrder(&a, &b) })
 	return found, nil
 }
 

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,13 +50,15 @@ func (b *Broker) rescue(ctx context.Context, e *Versioned[NumberEntry], namesake
 	b.known.changed(s, revision)
 	b.log.Warn("a deleted queue is there again: another node had put items on it before it knew", "queue", s.Name, "number", s.Number.Own())
 	e.Value.Deleted = nil
+	if s.Drains() {
+		return true, b.keepNumber(ctx, e, stamp().Add(lingerAfterDelete)) // until its partitions are empty
+	}
 	return true, b.keepNumber(ctx, e, time.Time{})
 }
 
 // handOn moves all items of a deleted queue to the one that has its name now. What is
 // leased is moved at a later look.
 func (b *Broker) handOn(ctx context.Context, e *Versioned[NumberEntry], to *Settings) error {
-	moved := 0
 	parts, err := b.partitionsOf(ctx, e.Value.Number)
 	if err != nil {
 		return err
@@ -66,12 +69,9 @@ func (b *Broker) handOn(ctx context.Context, e *Versioned[NumberEntry], to *Sett
 			return err
 		}
 	}
-	for _, partition := range parts {
-		n, err := b.handOnPartition(ctx, e.Value.Number, partition, to, targets)
-		moved += n
-		if err != nil {
-			return fmt.Errorf("hand on to %s: %w", to.Name, err)
-		}
+	moved, err := b.handOnFrom(ctx, e.Value.Number, parts, to, targets)
+	if err != nil {
+		return fmt.Errorf("hand on to %s: %w", to.Name, err)
 	}
 	b.Wake(to.Number)
 	if moved == 0 {
@@ -81,22 +81,23 @@ func (b *Broker) handOn(ctx context.Context, e *Versioned[NumberEntry], to *Sett
 	return b.keepNumber(ctx, e, stamp().Add(lingerAfterDelete))
 }
 
-// handOnPartition moves what is not leased, nor behind what is. After each page that moved
+// handOnFrom moves what is not leased, nor behind what is, in the order of the queue as a
+// whole: the items of a key may lie in several partitions. After each page that moved
 // something it begins anew: what took the place of a head may stand before the page.
-func (b *Broker) handOnPartition(ctx context.Context, from Number, partition int32, to *Settings, targets map[Number]*knownQueue) (moved int, err error) {
+func (b *Broker) handOnFrom(ctx context.Context, from Number, parts []int32, to *Settings, targets map[Number]*knownQueue) (moved int, err error) {
 	stuck, err := b.leasedKeys(ctx, from)
 	if err != nil {
 		return 0, err
 	}
-	list := ListRequest{Queue: from, Partition: partition, Limit: redrivePage, Content: true}
+	list := b.listMerged(from, parts)
 	for {
-		page, err := b.store.ListItems(ctx, list)
+		page, more, err := list.next(ctx)
 		if err != nil {
 			return moved, err
 		}
 		var moves []Move
-		for i := range page.Items {
-			if it := &page.Items[i]; !stuck[it.OrderingKey] {
+		for i := range page {
+			if it := &page[i]; !stuck[it.OrderingKey] {
 				moves = append(moves, Move{Key: it.Key, Target: to.Number, ExpireTTL: to.ExpireTTL})
 			}
 		}
@@ -115,13 +116,74 @@ func (b *Broker) handOnPartition(ctx context.Context, from Number, partition int
 		}
 		switch {
 		case moved > before:
-			list.Cursor = ""
-		case page.Next == "":
+			list = b.listMerged(from, parts)
+		case !more:
 			return moved, nil
-		default:
-			list.Cursor = page.Next
 		}
 	}
+}
+
+// mergedList lists several partitions of a queue as if they were one.
+type mergedList struct {
+	b     *Broker
+	parts []partitionList
+}
+
+// partitionList is what was read of a partition and not given yet; all says that the rest
+// of it is there.
+type partitionList struct {
+	list  ListRequest
+	items []Item
+	all   bool
+}
+
+func (b *Broker) listMerged(n Number, parts []int32) *mergedList {
+	m := &mergedList{b: b}
+	for _, partition := range parts {
+		m.parts = append(m.parts, partitionList{list: ListRequest{
+			Queue: n, Partition: partition, Limit: redrivePage/len(parts) + 1, Content: true,
+		}})
+	}
+	return m
+}
+
+// next returns the next items, and whether there are more: in order for as long as it is
+// known of every partition what comes next.
+func (m *mergedList) next(ctx context.Context) (items []Item, more bool, err error) {
+	for i := range m.parts {
+		p := &m.parts[i]
+		if len(p.items) > 0 || p.all {
+			continue
+		}
+		page, err := m.b.store.ListItems(ctx, p.list)
+		if err != nil {
+			return nil, false, err
+		}
+		p.items, p.list.Cursor, p.all = page.Items, page.Next, page.Next == ""
+	}
+	for len(items) < redrivePage {
+		var first *partitionList
+		for i := range m.parts {
+			p := &m.parts[i]
+			switch {
+			case len(p.items) == 0 && !p.all:
+				return items, true, nil
+			case len(p.items) > 0 && (first == nil || inOrder(&p.items[0], &first.items[0]) < 0):
+				first = p
+			}
+		}
+		if first == nil {
+			return items, false, nil
+		}
+		items = append(items, first.items[0])
+		first.items = first.items[1:]
+	}
+	return items, true, nil
+}
+
+// inOrder compares items by their places in a queue.
+func inOrder(a, b *Item) int {
+	return cmp.Or(a.AvailableAt.Compare(b.AvailableAt), cmp.Compare(a.Seq, b.Seq))
 }
 
 // leasedKeys are the ordering keys of a queue whose heads are leased.
