@@ -113,7 +113,7 @@ func (b *Broker) fannedOut(ctx context.Context, call *ProduceCall, topic *knownQ
 		Items: newItems(call, topic),
 	}
 	matchers := b.matchersOf(read)
-	places, err := b.places(ctx, read)
+	places, several, err := b.places(ctx, read)
 	if err != nil {
 		return ProduceGroup{}, burden{}, err
 	}
@@ -128,7 +128,6 @@ func (b *Broker) fannedOut(ctx context.Context, call *ProduceCall, topic *knownQ
 		of.entries += len(it.Copies)
 		of.bytes += len(it.Copies) * it.Size()
 	}
-	b.placeCopies(group.Items, read)
 	tooMuch := &FanOutError{Topic: topic.name, Items: len(group.Items), Copies: of.entries}
 	switch {
 	case of.entries > MaxCopies:
@@ -138,6 +137,7 @@ func (b *Broker) fannedOut(ctx context.Context, call *ProduceCall, topic *knownQ
 		tooMuch.Limit, tooMuch.Unit = MaxBatchBytes, "bytes"
 		return ProduceGroup{}, burden{}, tooMuch
 	}
+	b.placeCopies(group.Items, several)
 	of.entries = max(of.entries, len(group.Items)) // keys are written where there are no copies, too
 	return group, of, nil
 }
@@ -173,22 +173,30 @@ func (b *Broker) matches(read *readSettings, i int, m Matcher, c *Candidate) boo
 }
 
 // places are those of a topic's subscribers, at their indexes, by what their queues say;
-// with the number 0 where the queue is gone.
-func (b *Broker) places(ctx context.Context, read *readSettings) ([]Copy, error) {
-	places := make([]Copy, len(read.Topic.Subscribers))
+// with the number 0 where the queue is gone. several are the queues among them that have
+// several partitions.
+func (b *Broker) places(ctx context.Context, read *readSettings) (places []Copy, several map[Number]*knownQueue, err error) {
+	places = make([]Copy, len(read.Topic.Subscribers))
+	several = map[Number]*knownQueue{}
+	put := func(i int, q *knownQueue) {
+		places[i] = Copy{Queue: q.number, ExpireTTL: q.settings().ExpireTTL}
+		if q.settings().Partitions > 1 {
+			several[q.number] = q
+		}
+	}
 	missing := false
 	for i := range places {
 		if q := b.known.peek(read.Namespace, read.queueOf(i)); q != nil && q.number == read.Topic.Subscribers[i].Number {
-			places[i] = placeIn(q)
+			put(i, q)
 		} else {
 			missing = true
 		}
 	}
 	if !missing {
-		return places, nil
+		return places, several, nil
 	}
 	if err := b.known.prefetch(ctx, read.Namespace, read.Name+"~"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range places {
 		if places[i].Queue != 0 {
@@ -197,26 +205,20 @@ func (b *Broker) places(ctx context.Context, read *readSettings) ([]Copy, error)
 		q, err := b.known.numbered(ctx, read.Topic.Subscribers[i].Number)
 		switch {
 		case err == nil:
-			places[i] = placeIn(q)
+			put(i, q)
 		case errors.Is(err, ErrNotFound):
 			b.log.Error("queue of a subscription is gone, so nothing is copied into it; delete the subscription, and create it anew",
 				"topic", read.Name, "subscription", read.Topic.Subscribers[i].Subscription)
 		default:
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return places, nil
+	return places, several, nil
 }
 
 // placeCopies gives the copies in queues that have several partitions their places there:
 // those of one call go to one, but for those with an ordering key.
-func (b *Broker) placeCopies(items []NewItem, read *readSettings) {
-	several := map[Number]*knownQueue{}
-	for i := range read.Topic.Subscribers {
-		if q := b.known.peek(read.Namespace, read.queueOf(i)); q != nil && q.settings().Partitions > 1 {
-			several[q.number] = q
-		}
-	}
+func (b *Broker) placeCopies(items []NewItem, several map[Number]*knownQueue) {
 	if len(several) == 0 {
 		return
 	}
@@ -243,8 +245,6 @@ func (b *Broker) placeCopies(items []NewItem, read *readSettings) {
 		}
 	}
 }
-
-func placeIn(q *knownQueue) Copy { return Copy{Queue: q.number, ExpireTTL: q.settings().ExpireTTL} }
 
 // queueOf is the name of the queue of the i-th subscriber.
 func (r *readSettings) queueOf(i int) string {
