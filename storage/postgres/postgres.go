@@ -119,6 +119,7 @@ func (s *Store) begin(ctx context.Context, o Options) error {
 	running, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.tasks.Go(func() { s.keepClean(running) })
+	s.tasks.Go(func() { s.repeat(running, "measure tables", measureEvery, s.measure) })
 	s.tasks.Go(func() { s.watch(running) })
 	if !o.NoListen {
 		s.tasks.Go(func() { s.sendHints(running) })

@@ -15,9 +15,9 @@ import (
 const (
 	// cleanEvery is how often counts are folded and tables looked at.
 	cleanEvery = 5 * time.Second
-	// cleanShare is how much longer than it took the pause after it is, at least: with
+	// restShare is how much longer than it took the pause after it is, at least: with
 	// an old snapshot about, a vacuum removes nothing and would run all the time.
-	cleanShare = 3
+	restShare = 3
 	// vacuumAt is from how many dead rows on a table is worth it.
 	vacuumAt = 5000
 )
@@ -35,13 +35,18 @@ order by c.relname`
 // minute by default: leasing moves each item in its index several times, and by then a
 // lease would walk over a hundred thousand entries that lead nowhere.
 func (s *Store) keepClean(ctx context.Context) {
+	s.repeat(ctx, "clean up", cleanEvery, s.clean)
+}
+
+// repeat does something every so often until the context ends.
+func (s *Store) repeat(ctx context.Context, what string, every time.Duration, do func(context.Context) error) {
 	for {
 		begun := time.Now()
 		// Whether the database answers at all is told elsewhere.
-		if err := s.clean(ctx); err != nil && !errors.Is(err, queue.ErrUnavailable) && ctx.Err() == nil {
-			s.log.Warn("clean up", "error", err)
+		if err := do(ctx); err != nil && !errors.Is(err, queue.ErrUnavailable) && ctx.Err() == nil {
+			s.log.Warn(what, "error", err)
 		}
-		timer := time.NewTimer(max(cleanEvery, cleanShare*time.Since(begun)))
+		timer := time.NewTimer(max(every, restShare*time.Since(begun)))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
