@@ -12,8 +12,8 @@ const (
 	garbage = 96 << 20
 	// Bounds of GOGC. A server with little in memory would run the collector some
 	// hundred times a second by Go's 100, one with a million items would need half
-	// as much memory again for nothing.
-	minPercent, maxPercent = 50, 400
+	// as much memory again for nothing. The lower one is met at 290 MiB that live.
+	minPercent, maxPercent = 33, 400
 )
 
 // paceCollector lets a nearly constant amount of garbage gather, whatever is live,

@@ -9,7 +9,8 @@ func TestPercentFor_AllowsTheSameGarbageWithinBounds(t *testing.T) {
 		4 << 20:   maxPercent,
 		48 << 20:  200,
 		96 << 20:  100,
-		192 << 20: minPercent,
+		192 << 20: 50,
+		320 << 20: minPercent,
 		4 << 30:   minPercent,
 	} {
 		if got := percentFor(live); got != want {
