@@ -197,15 +197,37 @@ type subscriptionsDeleteCommand struct {
 // run implements Command.
 func (f *subscriptionsDeleteCommand) run(ctx context.Context, c *console) error {
 	return f.with(ctx, func(ctx context.Context, cl *client.Client) error {
-		question := fmt.Sprintf("Delete %s? Its secret is gone then, and receivers refuse what another one signs.", f.Subscription)
-		if err := c.confirm(ctx, f.Yes, question); err != nil {
-			return err
+		if !f.Yes {
+			question, err := f.question(ctx, cl)
+			if err != nil {
+				return err
+			}
+			if err := c.confirm(ctx, false, question); err != nil {
+				return err
+			}
 		}
 		if err := cl.DeleteSubscription(ctx, f.Subscription); err != nil {
 			return err
 		}
 		return f.done(c, map[string]string{"name": f.Subscription}, "%s deleted", f.Subscription)
 	})
+}
+
+// question tells what is gone after a deletion: on a topic the queue, too.
+func (f *subscriptionsDeleteCommand) question(ctx context.Context, cl *client.Client) (string, error) {
+	s, err := cl.GetSubscription(ctx, f.Subscription)
+	if err != nil {
+		return "", err
+	}
+	if s.Topic == "" {
+		return fmt.Sprintf("Delete %s? Its secret is gone then, and receivers refuse what another one signs.", s.Name), nil
+	}
+	held, err := cl.Stats(ctx, s.Queue)
+	if err != nil && !client.Is(err, client.CodeNotFound) {
+		return "", err
+	}
+	return fmt.Sprintf("Delete %s, its queue %s and %s in it? Its secret is gone then, and receivers refuse what another one signs.",
+		s.Name, s.Queue, plural(held.Total, "item")), nil
 }
 
 type subscriptionsPauseCommand struct {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/posthaste-io/posthaste/api/client"
@@ -114,6 +115,7 @@ func (f *topicsUpdateCommand) run(ctx context.Context, c *console) error {
 type topicsDeleteCommand struct {
 	topicName
 	Force bool `help:"Delete its subscriptions too, with their queues and all items in these. Dead-letter queues stay."`
+	Yes   bool `short:"y" help:"Do not ask."`
 
 	connection
 }
@@ -121,7 +123,23 @@ type topicsDeleteCommand struct {
 // run implements Command.
 func (f *topicsDeleteCommand) run(ctx context.Context, c *console) error {
 	return f.with(ctx, func(ctx context.Context, cl *client.Client) error {
-		return cl.DeleteTopic(ctx, f.Topic, f.Force)
+		if f.Force && !f.Yes {
+			t, err := cl.GetTopic(ctx, f.Topic)
+			if err != nil {
+				return err
+			}
+			question := fmt.Sprintf("Delete %s with %s, each with its queue and all items in it?", f.Topic, plural(t.Subscriptions, "subscription"))
+			if t.Subscriptions == 0 {
+				question = fmt.Sprintf("Delete %s? It has no subscriptions.", f.Topic)
+			}
+			if err := c.confirm(ctx, false, question); err != nil {
+				return err
+			}
+		}
+		if err := cl.DeleteTopic(ctx, f.Topic, f.Force); err != nil {
+			return err
+		}
+		return f.done(c, map[string]string{"topic": f.Topic}, "%s deleted", f.Topic)
 	})
 }
 

@@ -43,8 +43,50 @@ func TestTopics_Life(t *testing.T) {
 	if got := s.ok("__complete", "--", "topics", "info", ""); strings.TrimSpace(got) != "events" {
 		t.Errorf("completed: got %q, want events", got)
 	}
-	s.ok("topics", "delete", "events", "--force")
+	if got := s.ok("topics", "delete", "events", "--force", "--yes"); got != "events deleted\n" {
+		t.Errorf("deleted: printed %q", got)
+	}
 	if list := s.objects("subscriptions", "list", "--json"); len(list) != 0 {
 		t.Errorf("left: %v", list)
+	}
+}
+
+func TestTopics_DeleteAsksBeforeSubscriptionsGo(t *testing.T) {
+	s := newShell(t, inproc.Options{})
+	s.ok("topics", "create", "events")
+	s.ok("subscriptions", "create", "billing", "events", "--topic")
+	s.ok("subscriptions", "create", "search", "events", "--topic")
+	s.ok("produce", "events", "one")
+	s.wantAsked([]string{"topics", "delete", "events", "--force"}, "events", "2 subscriptions", "each with its queue and all items in it")
+	s.wantAsked([]string{"subscriptions", "delete", "billing"}, "billing", "events~billing", "1 item", "secret")
+	if got := s.object("topics", "info", "events"); got["subscriptions"] != 2.0 {
+		t.Errorf("nobody said yes: got %v", got)
+	}
+	s.ok("subscriptions", "delete", "billing", "--yes")
+	if got := s.object("topics", "delete", "events", "--force", "--yes"); got["topic"] != "events" {
+		t.Errorf("deleted: got %v", got)
+	}
+	if r := s.run("", "topics", "delete", "events", "--force"); r.status != exitFailed {
+		t.Errorf("deleted twice: status %d: %v; want it refused, and nothing asked", r.status, r.err)
+	}
+	s.ok("subscriptions", "create", "shop", "orders", "https://example.com/hook")
+	asked := s.run("", "subscriptions", "delete", "shop")
+	if asked.status != exitUsage || strings.Contains(asked.err.Error(), "item") {
+		t.Errorf("the queue stays: status %d: %v", asked.status, asked.err)
+	}
+}
+
+// wantAsked runs a command that must ask first, and finds nobody to ask. It checks what is
+// in the question.
+func (s *shell) wantAsked(args []string, parts ...string) {
+	s.t.Helper()
+	r := s.run("", args...)
+	if r.status != exitUsage || r.err == nil {
+		s.t.Fatalf("%v: status %d: %v; want it to ask", args, r.status, r.err)
+	}
+	for _, part := range parts {
+		if !strings.Contains(r.err.Error(), part) {
+			s.t.Errorf("%v: asks %q, want %q in it", args, r.err, part)
+		}
 	}
 }
