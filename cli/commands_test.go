@@ -313,6 +313,21 @@ func TestDestroying_WantsYesWhereNobodyCanBeAsked(t *testing.T) {
 	s.ok("queues", "delete", "orders", "--force", "-y")
 }
 
+func TestQueues_CountWhatStandsBehindAKey(t *testing.T) {
+	s := newShell(t, inproc.Options{})
+	s.ok("queues", "create", "orders")
+	for range 3 {
+		s.ok("produce", "orders", "x", "--ordering-key", "17")
+	}
+	if got := s.ok("queues", "stats", "orders"); !strings.HasPrefix(got, "orders\t1\t0\t2\t0\t0\t3\t") {
+		t.Errorf("got %q, want 1 ready, none scheduled, 2 behind, none leased or failing, of 3", got)
+	}
+	s.wantAsked([]string{"queues", "clear", "orders", "--ready"}, "3 items")
+	if got := s.object("queues", "clear", "orders", "--ready", "--yes")["count"]; got != 3.0 {
+		t.Errorf("cleared %v of 3 that were told of", got)
+	}
+}
+
 func TestConfirm_TakesYesAndNothingElse(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "\n": false, "n\n": false, "yeah\n": false, "": false, "y": true} {

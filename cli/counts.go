@@ -19,13 +19,11 @@ type counted struct {
 	client.Stats
 }
 
-// row is a line of a table: ready, scheduled, leased, failing, total, mean age,
-// consumers that wait.
+// rowHead are the names of a row's columns.
+var rowHead = []string{"queue", ">ready", ">scheduled", ">behind", ">leased", ">failing", ">total", ">mean age", ">consumers"}
+
+// row is a line of a table.
 func (q *counted) row() []cell {
-	scheduled := strconv.Itoa(q.Scheduled)
-	if q.Capped {
-		scheduled += "+"
-	}
 	age := ""
 	if q.Total > 0 {
 		age = shortSpan(q.MeanAge)
@@ -37,13 +35,22 @@ func (q *counted) row() []cell {
 	return []cell{
 		{text: q.name},
 		{text: strconv.Itoa(q.Ready())},
-		{text: scheduled},
+		{text: q.atLeast(q.Scheduled)},
+		{text: q.atLeast(q.Behind)},
 		{text: strconv.Itoa(q.Leased)},
 		failing,
 		{text: strconv.Itoa(q.Total)},
 		{text: age},
 		{text: count(q.LeaseWaiting)},
 	}
+}
+
+// atLeast writes a count that goes up to a bound.
+func (q *counted) atLeast(n int) string {
+	if q.Capped && n > 0 {
+		return strconv.Itoa(n) + "+"
+	}
+	return strconv.Itoa(n)
 }
 
 // callsAtOnce bounds what one command asks a server at one time.

@@ -259,7 +259,7 @@ func (f *connection) pauseState(ctx context.Context, c *console, cl *client.Clie
 
 type queuesClearCommand struct {
 	Queue     string `arg:"" help:"The queue."`
-	Ready     bool   `help:"What could be leased."`
+	Ready     bool   `help:"What could be leased, and what stands behind its ordering key."`
 	Scheduled bool   `help:"What is not yet due."`
 	Leased    bool   `help:"What is leased; its receipts turn stale."`
 	Yes       bool   `short:"y" help:"Do not ask."`
@@ -281,7 +281,7 @@ func (f *queuesClearCommand) run(ctx context.Context, c *console) error {
 		for _, part := range []struct {
 			wanted bool
 			n      int
-		}{{f.Ready, s.Ready()}, {f.Scheduled, s.Scheduled}, {f.Leased, s.Leased}} {
+		}{{f.Ready, s.Ready() + s.Behind}, {f.Scheduled, s.Scheduled}, {f.Leased, s.Leased}} {
 			if part.wanted {
 				about += part.n
 			}
@@ -322,7 +322,7 @@ func (f *queuesStatsCommand) run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		rows := newTable("queue", ">ready", ">scheduled", ">leased", ">failing", ">total", ">mean age", ">consumers")
+		rows := newTable(rowHead...)
 		for _, q := range counted {
 			if f.JSON {
 				if err := c.object(statsViewOf(q.name, q.Stats)); err != nil {

@@ -112,7 +112,7 @@ func TestTop_ShowsQueuesRatesAndLanes(t *testing.T) {
 		at: at,
 		queues: []counted{
 			{name: "new", settings: client.Queue{Pause: "lease"}},
-			{name: "orders", Stats: client.Stats{Total: 60, Leased: 10, Scheduled: 20, Capped: true, Failing: 3, MeanAge: 90 * time.Second, LeaseWaiting: 2}},
+			{name: "orders", Stats: client.Stats{Total: 60, Leased: 10, Scheduled: 20, Behind: 4, Capped: true, Failing: 3, MeanAge: 90 * time.Second, LeaseWaiting: 2}},
 		},
 		subscriptions: []client.Subscription{
 			{Name: "shop", Queue: "orders", State: "active", Lane: &client.Lane{
@@ -128,9 +128,9 @@ func TestTop_ShowsQueuesRatesAndLanes(t *testing.T) {
 	}
 	f := &topCommand{Every: time.Second, connection: connection{URL: "http://x"}}
 	got := onScreen(t, false, func(c *console) error { return f.print(c, now, before) })
-	want := `QUEUE   READY  SCHEDULED  LEASED  FAILING  TOTAL  MEAN AGE  CONSUMERS  READY/S  TOTAL/S  PAUSED
-new         0          0       0        0      0                                         lease
-orders     30        20+      10        3     60     1m30s          2      -35      -20
+	want := `QUEUE   READY  SCHEDULED  BEHIND  LEASED  FAILING  TOTAL  MEAN AGE  CONSUMERS  READY/S  TOTAL/S  PAUSED
+new         0          0       0       0        0      0                                         lease
+orders     26        20+      4+      10        3     60     1m30s          2      -37      -20
 
 SUBSCRIPTION       QUEUE   STATE     PUSHING  WINDOW  BREAKER    WAITS      DEFERRED  LAG  LAST ERROR
 shop               orders  active          4      32  open       probe 20s         7   3s  1m ago: status: 503\u001b

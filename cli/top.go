@@ -222,7 +222,7 @@ func rateText(rate float64) string {
 
 // body is the two tables, aligned wherever they go: top is read by people.
 func (f *topCommand) body(c *console, now, before *snapshot) string {
-	queues := newTable("queue", ">ready", ">scheduled", ">leased", ">failing", ">total", ">mean age", ">consumers", ">ready/s", ">total/s", "paused")
+	queues := newTable(slices.Concat(rowHead, []string{">ready/s", ">total/s", "paused"})...)
 	for _, q := range now.queues {
 		ready, total, ok := rates(q, now, before)
 		change := cells("", "")

@@ -193,10 +193,11 @@ type Stats struct {
 	Total     int
 	Leased    int
 	Scheduled int
-	// Capped says that there are at least so many scheduled ones.
-	Capped bool
-	// Behind counts those that stand behind another of their ordering key, up to 10,000.
-	Behind  int
+	// Behind counts those that stand behind another of their ordering key.
+	Behind int
+	// Capped says that Scheduled and Behind were counted up to a bound, so that there are at
+	// least so many.
+	Capped  bool
 	Failing int
 	// MeanAge is the mean time since items were produced, MeanLeasedAge that since leased
 	// ones were leased or extended.
@@ -241,7 +242,8 @@ func (c *Client) Stats(ctx context.Context, queue string) (Stats, error) {
 
 // ClearParams say what to cancel of a queue; at least one of them.
 type ClearParams struct {
-	// Scheduled is what is not yet due, Ready what could be leased, Leased what is.
+	// Scheduled is what is not yet due, Ready what could be leased and what stands behind its
+	// ordering key, Leased what is leased.
 	Scheduled, Ready, Leased bool
 }
 
