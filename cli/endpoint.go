@@ -119,6 +119,10 @@ func (f *endpointFlags) creation(ctx context.Context, c *console) (client.Subscr
 	if err != nil {
 		return client.Subscription{}, err
 	}
+	filter, err := f.filter()
+	if err != nil {
+		return client.Subscription{}, err
+	}
 	s := client.Subscription{
 		Method: f.Method, Headers: headers, Timeout: f.Timeout, MaxInFlight: f.MaxInFlight, Retry: f.retry(),
 		AllowTarget: f.AllowTarget != nil && *f.AllowTarget, HTTP2: f.HTTP2 != nil && *f.HTTP2, Format: f.Format,
@@ -130,7 +134,7 @@ func (f *endpointFlags) creation(ctx context.Context, c *console) (client.Subscr
 	if f.OnDone != nil {
 		s.OnDone = *f.OnDone
 	}
-	if filter := f.filter(); filter != nil {
+	if filter != nil {
 		s.Filter = *filter
 	}
 	if f.givesBatch() {
@@ -159,10 +163,14 @@ func (f *endpointFlags) update() (client.SubscriptionUpdate, error) {
 	if err != nil {
 		return client.SubscriptionUpdate{}, err
 	}
+	filter, err := f.filter()
+	if err != nil {
+		return client.SubscriptionUpdate{}, err
+	}
 	u := client.SubscriptionUpdate{
 		Method: f.Method, Timeout: f.Timeout, MaxInFlight: f.MaxInFlight, Rate: (*client.Rate)(f.Rate),
 		AllowTarget: f.AllowTarget, HTTP2: f.HTTP2, Format: f.Format,
-		Defer: f.Defer, DeferTimeout: f.DeferTimeout, MaxDeferred: f.MaxDeferred, Log: f.Log, OnDone: f.OnDone, Filter: f.filter(),
+		Defer: f.Defer, DeferTimeout: f.DeferTimeout, MaxDeferred: f.MaxDeferred, Log: f.Log, OnDone: f.OnDone, Filter: filter,
 	}
 	if len(headers) > 0 {
 		u.Headers = headers

@@ -10,11 +10,18 @@ type filterFlags struct {
 }
 
 // filter is nil if none was given.
-func (f *filterFlags) filter() *client.Filter {
-	if len(f.FilterKind) == 0 && f.FilterCEL == "" && f.FilterOnError == "" {
-		return nil
+func (f *filterFlags) filter() (*client.Filter, error) {
+	switch {
+	case f.FilterOnError != "" && f.FilterCEL == "":
+		return nil, usagef("--filter-on-error is about the expression of --filter-cel; give both, since a filter is replaced whole")
+	case !f.givesFilter():
+		return nil, nil
 	}
-	return &client.Filter{Kinds: f.FilterKind, CEL: f.FilterCEL, OnError: f.FilterOnError}
+	return &client.Filter{Kinds: f.FilterKind, CEL: f.FilterCEL, OnError: f.FilterOnError}, nil
+}
+
+func (f *filterFlags) givesFilter() bool {
+	return len(f.FilterKind) > 0 || f.FilterCEL != "" || f.FilterOnError != ""
 }
 
 type filterView struct {

@@ -138,6 +138,9 @@ type subscriptionsUpdateCommand struct {
 
 // run implements Command.
 func (f *subscriptionsUpdateCommand) run(ctx context.Context, c *console) error {
+	if f.NoFilter && f.givesFilter() {
+		return usagef("--no-filter takes the filter away, and the other flags of filters set one; give one or the other")
+	}
 	u, err := f.update()
 	switch {
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -137,9 +138,15 @@ func parse(args []string, stdout, stderr io.Writer) (any, error) {
 	case helped:
 		return nil, nil
 	case err != nil:
-		return nil, usagef("%w (posthaste --help lists commands and flags)", err)
+		return nil, usagef("%s (posthaste --help lists commands and flags)", worded(err))
 	}
 	return parsed.Selected().Target.Addr().Interface(), nil
+}
+
+// worded leaves the empty value out of those that a flag takes: it is that of a flag which
+// was not given.
+func worded(err error) string {
+	return strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1)
 }
 
 // describe adds a flag's environment variable to its help.

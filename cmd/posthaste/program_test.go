@@ -65,6 +65,14 @@ func TestServe_DevIsForDevelopment(t *testing.T) {
 	}
 }
 
+func TestParse_NamesTheValuesThatAFlagTakes(t *testing.T) {
+	t.Parallel()
+	_, err := parse([]string{"subscriptions", "update", "s", "--filter-on-error", "drop"}, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), `--filter-on-error must be one of "deliver","skip" but got "drop"`) {
+		t.Errorf("got %v, want the two values and not the empty one, which is that of a flag left out", err)
+	}
+}
+
 func TestServe_RefusesWhatMakesNoSense(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
