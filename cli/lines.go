@@ -41,6 +41,7 @@ type producer struct {
 	bar        *progress
 	kept       int
 	duplicates int
+	unwanted   int
 	refused    int
 	// next is the line behind the last one that was read. open are the first lines of
 	// batches that were read and are not settled.
@@ -204,12 +205,12 @@ func (p *producer) send(ctx context.Context, batch []line) error {
 			text := strings.ReplaceAll(refused.Message, fmt.Sprintf("items[%d].", i), "")
 			p.refuse(batch[i], text, refused.CodeText)
 			batch = slices.Delete(batch, i, i+1)
-		case refused.CodeText != client.CodeTooLarge:
+		case refused.CodeText != client.CodeTooLarge && refused.CodeText != client.CodeFanOutTooLarge:
 			return err
 		case len(batch) == 1:
 			p.refuse(batch[0], refused.Message, refused.CodeText)
 			return nil
-		default: // the server takes less at once than others
+		default: // the server takes less at once than others, or the topic has many subscriptions
 			half := len(batch) / 2
 			if err := p.send(ctx, batch[:half]); err != nil {
 				return err
@@ -257,6 +258,9 @@ func (p *producer) keep(batch []line, produced []client.Produced) error {
 		if produced[i].Duplicate {
 			p.duplicates++
 		}
+		if n := produced[i].Copies; n != nil && *n == 0 {
+			p.unwanted++
+		}
 		if p.json {
 			v := lineView{Line: l.number, producedView: new(producedViewOf(produced[i]))}
 			if err := p.c.object(v); err != nil {
@@ -293,6 +297,9 @@ func (p *producer) finish(readErr error) error {
 		known := ""
 		if p.duplicates > 0 {
 			known = fmt.Sprintf(", %d of them known already", p.duplicates)
+		}
+		if p.unwanted > 0 {
+			known += fmt.Sprintf(", %d of them taken by no subscription", p.unwanted)
 		}
 		if err := p.c.printf("%s kept%s\n", plural(p.kept, "line"), known); err != nil {
 			return err

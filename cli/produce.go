@@ -15,7 +15,7 @@ import (
 
 // produceCommand puts one item on a queue, or those of JSON lines.
 type produceCommand struct {
-	Queue   string  `arg:"" help:"The queue."`
+	Queue   string  `arg:"" help:"The queue or topic."`
 	Payload *string `arg:"" optional:"" help:"The payload. Without it and --file standard input is."`
 
 	File string `short:"f" placeholder:"FILE" type:"existingfile" help:"Read the payload, or the lines, from this file."`
@@ -136,8 +136,25 @@ func (f *produceCommand) run(ctx context.Context, c *console) error {
 		if produced[0].Duplicate {
 			c.note("the key is known: this is the first item with it, and no other was added")
 		}
+		if n := produced[0].Copies; n != nil && *n == 0 {
+			c.note("%s", f.unwanted(ctx, cl))
+		}
 		return c.printf("%s\n", produced[0].ItemID)
 	})
+}
+
+// unwanted says why a topic made no copies of an item.
+func (f *produceCommand) unwanted(ctx context.Context, cl *client.Client) string {
+	t, err := cl.GetTopic(ctx, f.Queue)
+	switch {
+	case err != nil: // what matters was done, and is told
+		return f.Queue + ": no subscription took the item, and it is gone"
+	case t.Subscriptions == 0:
+		return f.Queue + " has no subscriptions, so nobody gets the item, and it is gone; posthaste subscriptions create --topic makes one"
+	default:
+		return fmt.Sprintf("%s: no filter of its %s takes the item, and it is gone; posthaste subscriptions info shows a filter",
+			f.Queue, plural(t.Subscriptions, "subscription"))
+	}
 }
 
 // maxRead bounds what is read as one payload: more than any server takes, so that it is

@@ -15,7 +15,12 @@ func subscriptionRecord(s client.Subscription, now time.Time) *record {
 	r.paint("subscription", s.Name, bold)
 	r.set("queue", s.Queue)
 	r.set("topic", s.Topic)
-	r.set("url", strings.TrimSpace(s.Method+" "+s.URL))
+	switch {
+	case s.URL != "":
+		r.set("url", s.Method+" "+s.URL)
+	case !s.AllowTarget:
+		r.set("url", "none, it is pulled from "+s.Queue)
+	}
 	if s.AllowTarget {
 		r.set("targets", "items may bring their own")
 	}

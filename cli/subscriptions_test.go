@@ -34,7 +34,7 @@ func TestSubscriptions_TakeAllSettings(t *testing.T) {
 	}
 	shown := s.ok("subscriptions", "info", "any")
 	for _, want := range []string{
-		"url\tPOST\n", "targets\titems may bring their own\n", "rate\t30/m\n", "http\tHTTP/2\n", "format\tcloudevents\n",
+		"targets\titems may bring their own\n", "rate\t30/m\n", "http\tHTTP/2\n", "format\tcloudevents\n",
 		"defer\tup to 1h, 7 items at a time\n", "log\tfailures\n", "on done\tends\n",
 	} {
 		if !strings.Contains(shown, want) {

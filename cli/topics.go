@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/posthaste-io/posthaste/api/client"
@@ -33,7 +34,7 @@ func (f *topicsListCommand) run(ctx context.Context, c *console) error {
 				}
 				continue
 			}
-			rows.add(cell{text: t.Name}, cell{text: count(t.Subscriptions)}, cell{text: t.Reference})
+			rows.add(cell{text: t.Name}, cell{text: strconv.Itoa(t.Subscriptions)}, cell{text: t.Reference})
 		}
 		if f.JSON {
 			return nil
@@ -72,7 +73,7 @@ func (f *connection) topic(ctx context.Context, c *console, do func(context.Cont
 		r, now := new(record), time.Now()
 		r.paint("topic", t.Name, bold)
 		r.set("reference", t.Reference)
-		r.set("subscriptions", count(t.Subscriptions))
+		r.set("subscriptions", strconv.Itoa(t.Subscriptions))
 		r.set("created", when(t.CreatedAt, now))
 		r.set("updated", when(t.UpdatedAt, now))
 		r.set("revision", t.Revision)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -48,6 +49,58 @@ func TestTopics_Life(t *testing.T) {
 	}
 	if list := s.objects("subscriptions", "list", "--json"); len(list) != 0 {
 		t.Errorf("left: %v", list)
+	}
+}
+
+func TestTopics_ProduceSaysThatNobodyGetsAnItem(t *testing.T) {
+	s := newShell(t, inproc.Options{})
+	s.ok("topics", "create", "events")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"produce", "events", "one"}, "events has no subscriptions"},
+		{[]string{"subscriptions", "create", "orders", "events", "--topic", "--filter-kind", "order.*"}, ""},
+		{[]string{"produce", "events", "two", "--kind", "user.made"}, "no filter"},
+		{[]string{"produce", "events", "three", "--kind", "order.paid"}, ""},
+	} {
+		r := s.run("", tt.args...)
+		if r.err != nil || !strings.Contains(r.errors, tt.want) || tt.want == "" && r.errors != "" {
+			t.Errorf("%v: %+v; want %q said beside", tt.args, r, tt.want)
+		}
+	}
+	r := s.run(`{"kind":"user.made"}`+"\n"+`{"kind":"order.paid"}`+"\n", "produce", "events", "--lines")
+	if r.err != nil || r.out != "2 lines kept, 1 of them taken by no subscription\n" {
+		t.Errorf("lines: %+v", r)
+	}
+}
+
+func TestTopics_LinesAreSentInCallsThatTheTopicTakes(t *testing.T) {
+	s := newShell(t, inproc.Options{})
+	s.ok("topics", "create", "events")
+	for i := range 21 { // 500 lines are 10,500 copies
+		s.ok("subscriptions", "create", fmt.Sprint("s", i), "events", "--topic")
+	}
+	r := s.run(strings.Repeat("{}\n", 500), "produce", "events", "--lines")
+	if r.err != nil || r.out != "500 lines kept\n" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestTopics_ASubscriptionWithoutURLIsShownAsOne(t *testing.T) {
+	s := newShell(t, inproc.Options{})
+	s.ok("topics", "create", "events")
+	if got := s.ok("topics", "list"); got != "events\t0\t\n" {
+		t.Errorf("nobody subscribes: listed %q", got)
+	}
+	if got := s.ok("topics", "info", "events"); !strings.Contains(got, "subscriptions\t0\n") {
+		t.Errorf("nobody subscribes: shown\n%s", got)
+	}
+	if got := s.ok("subscriptions", "create", "pull", "events", "--topic"); strings.Contains(got, "POST") || !strings.Contains(got, "url\tnone, it is pulled from events~pull\n") {
+		t.Errorf("shown\n%s", got)
+	}
+	if got := s.ok("subscriptions", "create", "each", "orders", "--allow-target"); strings.Contains(got, "url\t") {
+		t.Errorf("items bring their own: shown\n%s", got)
 	}
 }
 
