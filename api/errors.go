@@ -54,6 +54,16 @@ type placedError struct {
 
 func (e *placedError) Unwrap() error { return e.error }
 
+// advisedError is an error of which the answer says, in place of what it says of others of
+// its kind, which field it is about and what to do.
+type advisedError struct {
+	error
+	field  string
+	advice string
+}
+
+func (e *advisedError) Unwrap() error { return e.error }
+
 // browserError is a request that a web page made, or may have made.
 type browserError struct{ reason string }
 
@@ -84,6 +94,8 @@ type sentinel struct {
 	// message says what is, and advice what to do.
 	message string
 	advice  string
+	// ofItem is both of an item, whose id nobody can choose.
+	ofItem string
 	// cause tells of the error itself as well: for those that callers made and that
 	// name only what they named. What went wrong within is logged, not told.
 	cause      bool
@@ -105,7 +117,8 @@ var sentinels = []sentinel{
 	{err: queue.ErrMismatch, status: http.StatusConflict, word: "idempotency_mismatch", message: "the idempotency key was used with another item", advice: "use a new key for a new item"},
 	{err: queue.ErrPaused, status: http.StatusConflict, word: "queue_paused", message: "it is paused and takes no items", advice: "nothing was done; send it again when queues.resume was called", cause: true},
 	{err: queue.ErrNotEmpty, status: http.StatusConflict, word: "not_empty", message: "it is in use", advice: "empty it, delete its subscription, or use force", cause: true},
-	{err: queue.ErrNotFound, status: http.StatusNotFound, word: "not_found", message: "there is none of that name", advice: "create it first, or check the spelling", cause: true},
+	{err: queue.ErrNotFound, status: http.StatusNotFound, word: "not_found", message: "there is none of that name", advice: "create it first, or check the spelling", cause: true,
+		ofItem: "it is not there; it has ended, or is in another queue, as items.info tells"},
 	{err: queue.ErrNotSupported, status: http.StatusBadRequest, word: "not_supported", message: "is not supported by this release", cause: true},
 
 	{err: subscriptions.ErrNoKey, status: http.StatusBadRequest, word: "encryption_key_missing", message: "the server has no encryption key, and keeps no secrets without one", advice: "nothing was done; start it with --encryption-key-file or $POSTHASTE_ENCRYPTION_KEY, for which posthaste key encryption prints a key"},
@@ -125,6 +138,8 @@ func (s *sentinel) text(err error) string {
 	if own := err.Error(); s.cause {
 		head, plain := strings.CutSuffix(own, s.err.Error())
 		switch {
+		case plain && s.ofItem != "" && strings.HasPrefix(head, "item "):
+			return head + s.ofItem
 		case plain:
 			text = head + s.message
 		case !strings.Contains(own, s.err.Error()):
@@ -141,6 +156,11 @@ func (s *sentinel) text(err error) string {
 
 // failureOf is the one place that turns errors into answers.
 func failureOf(err error) failure {
+	if e, ok := errors.AsType[*advisedError](err); ok {
+		f := failureOf(e.error)
+		f.message, f.details = e.advice, map[string]string{"field": e.field}
+		return f
+	}
 	if e, ok := errors.AsType[*queue.InvalidError](err); ok {
 		return failure{
 			status: http.StatusBadRequest, word: "invalid", message: e.Error(),
@@ -160,7 +180,7 @@ func failureOf(err error) failure {
 		}
 	}
 	if e, ok := errors.AsType[*queue.TopicError](err); ok {
-		return failure{status: http.StatusBadRequest, word: "is_topic", message: e.Error()}
+		return failure{status: http.StatusBadRequest, word: "is_topic", message: e.Error(), details: placeOf(err)}
 	}
 	if e, ok := errors.AsType[*queue.OverloadedError](err); ok {
 		return failure{

@@ -73,6 +73,20 @@ func TestErrors_EveryErrorOfTheDomainHasItsAnswer(t *testing.T) {
 	}
 }
 
+func TestErrors_OfItemsAndOfNamesSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	for head, want := range map[string]string{
+		"queue orders":                "queue orders: there is none of that name; create it first, or check the spelling",
+		"item 01a2-… in queue orders": "item 01a2-… in queue orders: it is not there; it has ended, or is in another queue, as items.info tells",
+	} {
+		e := setup(t)
+		e.broker.stats = func(string) (queue.QueueStats, error) {
+			return queue.QueueStats{}, fmt.Errorf("%s: %w", head, queue.ErrNotFound)
+		}
+		e.call("queue.stats", `{"queue_name":"orders"}`).want(404, "not_found").is(want, "message")
+	}
+}
+
 // domainErrors reads the names of exported errors out of the package's source, so
 // that a new one cannot be forgotten here.
 func domainErrors(t *testing.T) (names []string) {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -172,7 +173,11 @@ func perform[T any, Q message[T], P proto.Message](x *exchange, m method[Q, P], 
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), c.timeout+m.slack)
 	defer cancel()
-	return m.do(ctx, c, q)
+	p, err = m.do(ctx, c, q)
+	if topic, ok := errors.AsType[*queue.TopicError](err); ok && topic.Topic == m.target(q) {
+		err = &placedError{err, m.field(q)}
+	}
+	return p, err
 }
 
 // allow judges the names that the call is about, and asks whether the principal may

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -78,10 +79,16 @@ func (s *Server) createSubscription(ctx context.Context, c *call, q *v1.Subscrip
 		Namespace: c.namespace, Name: q.GetName(), Queue: q.GetQueueName(), Topic: q.GetTopic(),
 		Secret: subscriptions.Secret(q.GetSecret()), Paused: q.GetPaused(), Change: change,
 	})
-	if err != nil {
-		return nil, err
+	topic, isTopic := errors.AsType[*queue.TopicError](err)
+	switch {
+	case err == nil:
+		return revealed(&sub), nil
+	case isTopic && topic.Topic == q.GetQueueName():
+		return nil, &advisedError{err, "queue_name", "queue_name: " + topic.Topic + " is a topic; give topic, not queue_name"}
+	case q.GetTopic() != "":
+		return nil, s.noTopic(ctx, c, q.GetTopic(), err, "give queue_name, not topic")
 	}
-	return revealed(&sub), nil
+	return nil, err
 }
 
 func (s *Server) updateSubscription(ctx context.Context, c *call, q *v1.Subscription) (*v1.Subscription, error) {

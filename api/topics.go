@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	v1 "github.com/posthaste-io/posthaste/api/v1"
 	"github.com/posthaste-io/posthaste/queue"
@@ -27,14 +29,15 @@ func (s *Server) topicRoutes() {
 		name: "topics.info", bytes: s.limits.Call,
 		noun: "topic", target: (*v1.TopicsInfoRequest).GetTopic,
 		do: func(ctx context.Context, c *call, q *v1.TopicsInfoRequest) (*v1.Topic, error) {
-			return s.topic(ctx, c, q.GetTopic())
+			p, err := s.topic(ctx, c, q.GetTopic())
+			return p, s.noTopic(ctx, c, q.GetTopic(), err, "use queues.info")
 		},
 	})
 	register(s, method[*v1.TopicsDeleteRequest, *v1.Reply]{
 		name: "topics.delete", bytes: s.limits.Call,
 		noun: "topic", target: (*v1.TopicsDeleteRequest).GetTopic,
 		do: func(ctx context.Context, c *call, q *v1.TopicsDeleteRequest) (*v1.Reply, error) {
-			return done(s.broker.DeleteTopic(ctx, c.namespace, q.GetTopic(), q.GetForce()))
+			return done(s.deleteTopic(ctx, c, q))
 		},
 	})
 }
@@ -56,9 +59,39 @@ func (s *Server) updateTopic(ctx context.Context, c *call, q *v1.Topic) (*v1.Top
 		return nil, err
 	}
 	if _, err := s.broker.UpdateTopic(ctx, update); err != nil {
-		return nil, err
+		return nil, s.noTopic(ctx, c, q.GetTopic(), err, "use queues.update")
 	}
 	return s.topic(ctx, c, q.GetTopic())
+}
+
+func (s *Server) deleteTopic(ctx context.Context, c *call, q *v1.TopicsDeleteRequest) error {
+	err := s.broker.DeleteTopic(ctx, c.namespace, q.GetTopic(), q.GetForce())
+	if !errors.Is(err, queue.ErrNotEmpty) {
+		return s.noTopic(ctx, c, q.GetTopic(), err, "use queues.delete")
+	}
+	settings, _, e := s.broker.Topic(ctx, c.namespace, q.GetTopic())
+	if e != nil || len(settings.Topic.Subscribers) == 0 {
+		return err
+	}
+	them := settings.Topic.Subscribers
+	has := "1 subscription, " + them[0].Subscription + "; delete it"
+	if n := len(them); n > 1 {
+		has = fmt.Sprintf("%d subscriptions, such as %s; delete them", n, them[0].Subscription)
+	}
+	return &advisedError{err, "force", fmt.Sprintf("topic %s has %s first, "+
+		"or give force, which deletes subscriptions with their queues and all items in these", settings.Name, has)}
+}
+
+// noTopic says of an error whether there is nothing of that name or a queue, of which
+// advice says what to do with it.
+func (s *Server) noTopic(ctx context.Context, c *call, name string, err error, advice string) error {
+	if !errors.Is(err, queue.ErrNotFound) {
+		return err
+	}
+	if _, _, e := s.broker.Queue(ctx, c.namespace, name); e == nil {
+		return &advisedError{err, "topic", "topic: " + name + " is a queue, not a topic; " + advice}
+	}
+	return &placedError{err, "topic"}
 }
 
 func (s *Server) topic(ctx context.Context, c *call, name string) (*v1.Topic, error) {

@@ -116,8 +116,15 @@ func TestTopics_AreNoQueues(t *testing.T) {
 		"subscriptions.create": `{"name":"s","queue_name":"events","url":"https://example.com"}`,
 	} {
 		a := e.call(method, body)
-		if a.status != 400 || a.body["code_text"] != "is_topic" || !strings.Contains(fmt.Sprint(a.body["message"]), "events~<subscription>") {
-			t.Errorf("%s: got %d %s, want 400 is_topic, with what to do", method, a.status, a.raw)
+		if a.status != 400 || a.body["code_text"] != "is_topic" || !strings.Contains(a.raw, "queue_name\"") {
+			t.Errorf("%s: got %d %s, want 400 is_topic, with the field", method, a.status, a.raw)
+		}
+		advice := "events~<subscription>"
+		if method == "subscriptions.create" {
+			advice = "queue_name: events is a topic; give topic, not queue_name"
+		}
+		if !strings.Contains(fmt.Sprint(a.body["message"]), advice) {
+			t.Errorf("%s: got %s, want %s in it", method, a.raw, advice)
 		}
 	}
 	e.call("subscriptions.create", `{"name":"s","topic":"none","url":"https://example.com"}`).want(404, "not_found")
@@ -127,6 +134,37 @@ func TestTopics_AreNoQueues(t *testing.T) {
 	e.call("subscriptions.update", `{"name":"s","topic":"other"}`).invalid("topic", "cannot be changed")
 	e.call("subscriptions.update", `{"name":"s","topic":"events","queue_name":"events~s"}`).fine()
 	e.call("queue.produce", `{"queue_name":"events","items":[{"target":{"url":"https://example.com"}}]}`).invalid("items[0].target", "topic")
+}
+
+func TestTopics_RefusalsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	e := whole(t)
+	e.call("queues.create", `{"queue_name":"orders"}`).want(200, "ok")
+	e.call("topics.create", `{"topic":"events"}`).fine()
+	e.call("subscriptions.create", `{"name":"billing","topic":"events"}`).fine()
+	for _, tt := range []struct {
+		method, body string
+		status       int
+		word         string
+		field        string
+		message      string
+	}{
+		{"topics.info", `{"topic":"orders"}`, 404, "not_found", "topic", "topic: orders is a queue, not a topic; use queues.info"},
+		{"topics.update", `{"topic":"orders","reference":"x"}`, 404, "not_found", "topic", "topic: orders is a queue, not a topic; use queues.update"},
+		{"topics.delete", `{"topic":"orders"}`, 404, "not_found", "topic", "topic: orders is a queue, not a topic; use queues.delete"},
+		{"topics.info", `{"topic":"none"}`, 404, "not_found", "topic", "topic none: there is none of that name; create it first, or check the spelling"},
+		{"subscriptions.create", `{"name":"s","topic":"orders"}`, 404, "not_found", "topic", "topic: orders is a queue, not a topic; give queue_name, not topic"},
+		{"subscriptions.create", `{"name":"s","topic":"none"}`, 404, "not_found", "topic", "topic none: there is none of that name; create it first, or check the spelling"},
+		{"topics.delete", `{"topic":"events"}`, 409, "not_empty", "force",
+			"topic events has 1 subscription, billing; delete it first, or give force, which deletes subscriptions with their queues and all items in these"},
+	} {
+		a := e.call(tt.method, tt.body).want(tt.status, tt.word)
+		a.is(tt.field, "details", "field")
+		a.is(tt.message, "message")
+	}
+	e.call("subscriptions.create", `{"name":"search","topic":"events"}`).fine()
+	a := e.call("topics.delete", `{"topic":"events"}`).want(409, "not_empty")
+	a.is("topic events has 2 subscriptions, such as billing; delete them first, or give force, which deletes subscriptions with their queues and all items in these", "message")
 }
 
 func TestTopics_FanOutIsBounded(t *testing.T) {
