@@ -94,8 +94,8 @@ type Subscription struct {
 	FailingSince *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
 	// Set by the server: until when secrets from before a rotation sign, newest first.
 	OldSecretsUntil []*timestamppb.Timestamp `protobuf:"bytes,30,rep,name=old_secrets_until,json=oldSecretsUntil,proto3" json:"old_secrets_until,omitempty"`
-	// The topic of which it gets every item, into a queue of its own: queue_name is
-	// <topic>~<name> then. It cannot be changed. Without a url consumers pull from there.
+	// The topic whose items it gets, those that its filter takes, into a queue of its own:
+	// queue_name is <topic>~<name> then. It cannot be changed. Without a url consumers pull from there.
 	Topic string `protobuf:"bytes,31,opt,name=topic,proto3" json:"topic,omitempty"`
 	// Which items of its topic the subscription gets; all of them if left out. An update
 	// replaces it whole: {} takes everything again.
