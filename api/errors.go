@@ -117,8 +117,10 @@ var sentinels = []sentinel{
 	{err: queue.ErrMismatch, status: http.StatusConflict, word: "idempotency_mismatch", message: "the idempotency key was used with another item", advice: "use a new key for a new item"},
 	{err: queue.ErrPaused, status: http.StatusConflict, word: "queue_paused", message: "it is paused and takes no items", advice: "nothing was done; send it again when queues.resume was called", cause: true},
 	{err: queue.ErrNotEmpty, status: http.StatusConflict, word: "not_empty", message: "it is in use", advice: "empty it, delete its subscription, or use force", cause: true},
-	{err: queue.ErrNotFound, status: http.StatusNotFound, word: "not_found", message: "there is none of that name", advice: "create it first, or check the spelling", cause: true,
-		ofItem: "it is not there; it has ended, or is in another queue, as items.info tells"},
+	{
+		err: queue.ErrNotFound, status: http.StatusNotFound, word: "not_found", message: "there is none of that name", advice: "create it first, or check the spelling", cause: true,
+		ofItem: "it is not there; it has ended, or is in another queue, as items.info tells",
+	},
 	{err: queue.ErrNotSupported, status: http.StatusBadRequest, word: "not_supported", message: "is not supported by this release", cause: true},
 
 	{err: subscriptions.ErrNoKey, status: http.StatusBadRequest, word: "encryption_key_missing", message: "the server has no encryption key, and keeps no secrets without one", advice: "nothing was done; start it with --encryption-key-file or $POSTHASTE_ENCRYPTION_KEY, for which posthaste key encryption prints a key"},

@@ -155,8 +155,10 @@ func TestTopics_RefusalsSayWhatToDo(t *testing.T) {
 		{"topics.info", `{"topic":"none"}`, 404, "not_found", "topic", "topic none: there is none of that name; create it first, or check the spelling"},
 		{"subscriptions.create", `{"name":"s","topic":"orders"}`, 404, "not_found", "topic", "topic: orders is a queue, not a topic; give queue_name, not topic"},
 		{"subscriptions.create", `{"name":"s","topic":"none"}`, 404, "not_found", "topic", "topic none: there is none of that name; create it first, or check the spelling"},
-		{"topics.delete", `{"topic":"events"}`, 409, "not_empty", "force",
-			"topic events has 1 subscription, billing; delete it first, or give force, which deletes subscriptions with their queues and all items in these"},
+		{
+			"topics.delete", `{"topic":"events"}`, 409, "not_empty", "force",
+			"topic events has 1 subscription, billing; delete it first, or give force, which deletes subscriptions with their queues and all items in these",
+		},
 	} {
 		a := e.call(tt.method, tt.body).want(tt.status, tt.word)
 		a.is(tt.field, "details", "field")
