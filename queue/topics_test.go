@@ -182,7 +182,7 @@ func TestTopic_ThousandSubscriptionsAreOneCallOfTheStore(t *testing.T) {
 			t.Errorf("read %d documents one by one, want none", got)
 		}
 		// Settings that are old are read anew, and not one by one.
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		listed = f.store.Calls(storagetest.GetDocument)
 		wantCopies(t, "later", f.produce(t, "events", items(10)...)[9], many)
 		if got := f.store.Calls(storagetest.GetDocument) - listed; got > 2 {
@@ -402,10 +402,7 @@ func TestTopic_Delete(t *testing.T) {
 		if got := f.total(t, "events~a~dead"); got != 1 {
 			t.Errorf("the dead-letter queue holds %d items, want 1", got)
 		}
-		time.Sleep(2 * time.Minute)
-		if err := f.Tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		f.tidyLater(t)
 		f.create(t, queue.Settings{Name: "events"})
 	})
 }
