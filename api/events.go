@@ -104,18 +104,11 @@ type event struct {
 
 // readBinary takes an event from headers; its data is still to come.
 func readBinary(h http.Header) (event, error) {
-	e := event{attributes: make(map[string]string)}
-	for _, name := range slices.Sorted(maps.Keys(h)) {
-		attribute, ok := strings.CutPrefix(name, headerEvents)
-		if !ok {
-			continue
-		}
-		text, err := readEventHeader(name, h[name])
-		if err != nil {
-			return e, err
-		}
-		e.attributes[strings.ToLower(attribute)] = text
+	attributes, err := readEventHeaders(h)
+	if err != nil {
+		return event{}, err
 	}
+	e := event{attributes: attributes}
 	for _, other := range [...]struct{ name, place string }{{"data", "the body"}, {"datacontenttype", "Content-Type"}} {
 		if _, given := e.attributes[other.name]; given {
 			return e, queue.Invalid("ce-"+other.name, "is what %s is for in binary mode; send that instead", other.place)
@@ -125,6 +118,24 @@ func readBinary(h http.Header) (event, error) {
 		e.attributes["datacontenttype"] = encoding
 	}
 	return e, binaryEvent.within(0, webhooks.CheckAttributes(e.attributes))
+}
+
+// eventHeaders are the names of the ce- headers, in order.
+func eventHeaders(h http.Header) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(h)), func(name string) bool { return !strings.HasPrefix(name, headerEvents) })
+}
+
+// readEventHeaders takes the attributes from ce- headers, by their names.
+func readEventHeaders(h http.Header) (map[string]string, error) {
+	attributes := make(map[string]string)
+	for _, name := range eventHeaders(h) {
+		text, err := readEventHeader(name, h[name])
+		if err != nil {
+			return nil, err
+		}
+		attributes[strings.ToLower(name[len(headerEvents):])] = text
+	}
+	return attributes, nil
 }
 
 func readEventHeader(name string, values []string) (string, error) {
@@ -189,10 +200,8 @@ func (s *Server) readEvents(m eventMode, h http.Header, body []byte) ([]event, e
 		}
 		return []event{e}, m.within(0, err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(h)) {
-		if strings.HasPrefix(name, headerEvents) {
-			return nil, queue.Invalid(clip(strings.ToLower(name)), "goes without a batch, whose events have their own attributes")
-		}
+	if names := eventHeaders(h); len(names) > 0 {
+		return nil, queue.Invalid(clip(strings.ToLower(names[0])), "goes without a batch, whose events have their own attributes")
 	}
 	list, err := wirejson.List(body)
 	if e, ok := errors.AsType[*queue.InvalidError](err); ok && e.Field == "" {
@@ -216,17 +225,13 @@ func (s *Server) readEvents(m eventMode, h http.Header, body []byte) ([]event, e
 // checkBeside judges the headers that may go with an event in the body: what stands on
 // the way may have looked at them alone.
 func checkBeside(h http.Header, e *event) error {
-	for _, name := range slices.Sorted(maps.Keys(h)) {
-		attribute, ok := strings.CutPrefix(name, headerEvents)
-		if !ok {
-			continue
-		}
-		text, err := readEventHeader(name, h[name])
-		if err != nil {
-			return err
-		}
-		if value, given := e.attributes[strings.ToLower(attribute)]; !given || value != text {
-			return queue.Invalid(clip(strings.ToLower(name)), "says something else than the event in the body; leave it out")
+	beside, err := readEventHeaders(h)
+	if err != nil {
+		return err
+	}
+	for _, attribute := range slices.Sorted(maps.Keys(beside)) {
+		if value, given := e.attributes[attribute]; !given || value != beside[attribute] {
+			return queue.Invalid(clip("ce-"+attribute), "says something else than the event in the body; leave it out")
 		}
 	}
 	return nil

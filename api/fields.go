@@ -81,6 +81,16 @@ func pageLimit(limit int32) (int, error) {
 	return int(limit), nil
 }
 
+// namePage judges what page of a list of names is wanted: how many of them, and from which
+// one on. field is where that name was given; an empty one begins with the first.
+func namePage(limit int32, field, from string) (int, error) {
+	n, err := pageLimit(limit)
+	if err == nil && from != "" {
+		err = queue.CheckReference(field, from)
+	}
+	return n, err
+}
+
 // revision reads what formatRevision wrote; 0 was not given.
 func revision(text string) (uint64, error) {
 	if text == "" {

@@ -45,6 +45,9 @@ func (s *Server) listKeys(ctx context.Context, c *call, q *v1.KeysRequest) (*v1.
 	return p, nil
 }
 
+// keyParked is the state of a head that waits for queue.unblock.
+const keyParked = "parked"
+
 func orderingKey(k *queue.KeyState, page *queue.KeysPage) *v1.OrderingKey {
 	it := &k.Head
 	state := it.State(page.Now)
@@ -52,8 +55,10 @@ func orderingKey(k *queue.KeyState, page *queue.KeysPage) *v1.OrderingKey {
 		OrderingKey: k.Key, ItemId: it.ID.String(), State: state.String(), CreatedAt: stamp(it.CreatedAt),
 		Attempts: it.Attempts, LastStatus: it.Last.Status, LastError: it.Last.Error, Behind: count(k.Behind),
 	}
-	switch state {
-	case queue.Scheduled, queue.Retrying, queue.Leased:
+	switch {
+	case it.IsParked(page.Now):
+		m.State = keyParked // until somebody says so, and at no time by itself
+	case state == queue.Scheduled, state == queue.Retrying, state == queue.Leased:
 		m.NextAt = stamp(it.AvailableAt)
 	}
 	return m

@@ -41,6 +41,28 @@ func TestQueueKeys_TellWhatTheyWaitFor(t *testing.T) {
 	e.call("queue.keys", `{"queue_name":"orders","limit":1001}`).invalid("limit", "1 to 1000")
 }
 
+func TestQueueKeys_SayThatAKeyIsParked(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	now := time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)
+	e.broker.keys = func(queue.KeysQuery) (queue.KeysPage, error) {
+		return queue.KeysPage{Now: now, Keys: []queue.KeyState{{Key: "customer-7", Behind: 1, Head: queue.Item{
+			Key: queue.Key{ID: queue.NewID()}, Attempts: 3, Deliveries: 3, Last: queue.Last{Status: 503},
+			FirstDueAt: now.Add(-time.Hour), AvailableAt: now.AddDate(100, 0, 0),
+		}}}}, nil
+	}
+	a := e.call("queue.keys", `{"queue_name":"orders"}`)
+	a.is("parked", "items", 0, "state")
+	a.is(nil, "items", 0, "next_at")
+
+	e.broker.items = func(queue.ItemsQuery) (queue.ListPage, error) {
+		return queue.ListPage{Now: now, Items: []queue.Item{{Deliveries: 3, AvailableAt: now.AddDate(100, 0, 0)}}}, nil
+	}
+	a = e.call("storage/scheduled.list", `{"queue_name":"orders"}`)
+	a.is("retrying", "items", 0, "state")
+	a.is(nil, "items", 0, "enqueue_at")
+}
+
 func TestQueueUnblock_NamesTheHead(t *testing.T) {
 	t.Parallel()
 	e := setup(t)

@@ -163,18 +163,13 @@ func given[T comparable](v T) *T {
 }
 
 func (s *Server) listQueues(ctx context.Context, c *call, q *v1.QueuesListRequest) (*v1.QueuesListReply, error) {
-	limit, err := pageLimit(q.GetLimit())
-	if err != nil {
-		return nil, err
-	}
 	pivot, field := q.GetPivot(), "pivot"
 	if q.GetCursor() != "" {
 		pivot, field = q.GetCursor(), "cursor"
 	}
-	if pivot != "" {
-		if err := queue.CheckReference(field, pivot); err != nil {
-			return nil, err
-		}
+	limit, err := namePage(q.GetLimit(), field, pivot)
+	if err != nil {
+		return nil, err
 	}
 	// One more than wanted: it is the pivot of the next page.
 	found, err := s.broker.Queues(ctx, c.namespace, pivot, limit+1)

@@ -131,15 +131,10 @@ func completeSchedule(c *call, q *v1.Schedule, kept *schedules.Schedule, change 
 // listSchedules reads in steps: schedules have payloads, and a page that is large enough
 // ends early rather than fill the memory.
 func (s *Server) listSchedules(ctx context.Context, c *call, q *v1.SchedulesListRequest) (*v1.SchedulesListReply, error) {
-	limit, err := pageLimit(q.GetLimit())
+	after := q.GetCursor()
+	limit, err := namePage(q.GetLimit(), "cursor", after)
 	if err != nil {
 		return nil, err
-	}
-	after := q.GetCursor()
-	if after != "" {
-		if err := queue.CheckReference("cursor", after); err != nil {
-			return nil, err
-		}
 	}
 	p, size := new(v1.SchedulesListReply), 0
 	for {

@@ -153,10 +153,11 @@ func storedItem(it *queue.Item, now time.Time) *v1.Item {
 		Recoveries: it.Recoveries, State: state.String(),
 		Target: shownTarget(it.Target), OnDone: it.OnDone, OrderingKey: it.OrderingKey,
 	}
-	switch state {
-	case queue.Leased, queue.Lapsed:
+	switch {
+	case it.IsParked(now): // no time ends that, and none that could be imported
+	case state == queue.Leased, state == queue.Lapsed:
 		m.LeaseDeadline = stamp(it.AvailableAt)
-	case queue.Scheduled, queue.Retrying:
+	case state == queue.Scheduled, state == queue.Retrying:
 		m.EnqueueAt = stamp(it.AvailableAt)
 	}
 	if d := it.Dead; d != nil {

@@ -176,14 +176,9 @@ func (s *Server) lag(ctx context.Context, ns queue.Namespace, name string) (time
 }
 
 func (s *Server) listSubscriptions(ctx context.Context, c *call, q *v1.SubscriptionsListRequest) (*v1.SubscriptionsListReply, error) {
-	limit, err := pageLimit(q.GetLimit())
+	limit, err := namePage(q.GetLimit(), "cursor", q.GetCursor())
 	if err != nil {
 		return nil, err
-	}
-	if q.GetCursor() != "" {
-		if err := queue.CheckReference("cursor", q.GetCursor()); err != nil {
-			return nil, err
-		}
 	}
 	// One more than wanted: that it is there says that the list goes on.
 	found, err := s.subs.List(ctx, c.namespace, q.GetCursor(), limit+1)

@@ -110,14 +110,9 @@ func shownTopic(s *queue.Settings, revision uint64) *v1.Topic {
 }
 
 func (s *Server) listTopics(ctx context.Context, c *call, q *v1.TopicsListRequest) (*v1.TopicsListReply, error) {
-	limit, err := pageLimit(q.GetLimit())
+	limit, err := namePage(q.GetLimit(), "cursor", q.GetCursor())
 	if err != nil {
 		return nil, err
-	}
-	if q.GetCursor() != "" {
-		if err := queue.CheckReference("cursor", q.GetCursor()); err != nil {
-			return nil, err
-		}
 	}
 	// One more than wanted: it is the first of the next page.
 	found, err := s.broker.Topics(ctx, c.namespace, q.GetCursor(), limit+1)

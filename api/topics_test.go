@@ -79,6 +79,7 @@ func TestTopics_Life(t *testing.T) {
 	if !strings.Contains(queues.raw, `"events~billing"`) || strings.Contains(queues.raw, `"events"`) {
 		t.Errorf("queues: got %s, want the subscriptions' and not the topic", queues.raw)
 	}
+	e.call("topics.list", `{"cursor":"/x"}`).invalid("cursor", "letter or a digit")
 	topics := e.call("topics.list", `{}`).fine()
 	topics.is("events", "items", 0, "topic")
 	topics.is(2.0, "items", 0, "subscriptions")

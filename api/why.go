@@ -81,10 +81,10 @@ func whyNot(st *queue.ItemState, around surroundings) reason {
 		return reason{word: "ordered_behind", message: "it stands behind an older item with its ordering key, and follows when that one has ended"}
 	case state == queue.Scheduled:
 		return reason{word: "scheduled", message: "it is not due yet; it can be delivered from next_at on", nextAt: it.AvailableAt}
+	case it.IsParked(st.Now):
+		return reason{word: "retrying", message: whatFailed(it) + "; its ordering key is parked, and waits for queue.unblock, which has it tried again or skips it"}
 	case state == queue.Retrying && it.Last == (queue.Last{}) && around.target != nil:
 		return whyTurnedAway(it, around)
-	case it.IsParked(st.Queue.ParkAfter, st.Now):
-		return reason{word: "retrying", message: whatFailed(it) + " too often, so that its ordering key is parked; queue.unblock has it tried again, or skips it"}
 	case state == queue.Retrying:
 		return reason{word: "retrying", message: whatFailed(it) + "; it is tried again at next_at", nextAt: it.AvailableAt}
 	case st.Queue.Paused.Has(queue.PausedLease):

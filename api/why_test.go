@@ -19,6 +19,7 @@ func TestWhy_IsTheOneReasonThatWouldHaveToGoFirst(t *testing.T) {
 	var (
 		ready     = queue.Item{AvailableAt: past}
 		scheduled = queue.Item{AvailableAt: later}
+		parked    = queue.Item{AvailableAt: now.AddDate(100, 0, 0), Deliveries: 3}
 		leased    = queue.Item{AvailableAt: later, Held: true, Owner: "worker-1"}
 		buried    = queue.Item{AvailableAt: past, Dead: &queue.Dead{Reason: "max_attempts"}}
 
@@ -90,6 +91,8 @@ func TestWhy_IsTheOneReasonThatWouldHaveToGoFirst(t *testing.T) {
 		"retrying after a status, sub disabled":  {item: with(scheduled, func(it *queue.Item) { it.Deliveries, it.Last.Status = 1, 502 }), sub: disabled, state: "retrying", why: "retrying", next: nextAt, says: "status 502; it is tried again at next_at"},
 		"retrying after an error":                {item: with(scheduled, func(it *queue.Item) { it.Deliveries, it.Last.Error = 1, "timeout" }), state: "retrying", why: "retrying", next: nextAt, says: "last_error"},
 		"given back for later":                   {item: with(scheduled, func(it *queue.Item) { it.Deliveries = 1 }), state: "retrying", why: "retrying", next: nextAt, says: "given back"},
+		"parked":                                 {item: with(parked, func(it *queue.Item) { it.Last.Status = 503 }), paused: queue.PausedLease, state: "retrying", why: "retrying", says: "status 503; its ordering key is parked, and waits for queue.unblock, which has it tried again or skips it"},
+		"parked, own target, its host is full":   {item: with(own, func(it *queue.Item) { it.Deliveries, it.AvailableAt = 1, parked.AvailableAt }), sub: open, lane: ofHost(api.HostState{Window: 2, InFlight: 2}), state: "retrying", why: "retrying", says: "its ordering key is parked"},
 		"behind, queue paused":                   {item: queue.Item{AvailableAt: queue.Forever}, paused: queue.PausedLease, state: "behind", why: "ordered_behind", says: "ordering key"},
 		"expired, scheduled anew":                {item: with(scheduled, func(it *queue.Item) { it.ExpiresAt = past }), state: "scheduled", why: "expired", says: "dead-letter queue"},
 		"expired, behind":                        {item: queue.Item{AvailableAt: queue.Forever, ExpiresAt: past}, state: "behind", why: "expired", says: "dead-letter queue"},

@@ -17,9 +17,10 @@ type Attempt struct {
 	// Status is the endpoint's, 0 if it did not answer.
 	Status   int
 	Duration time.Duration
-	// Next is what was done with the item: complete, retry, release, bury, or hold where
-	// the endpoint keeps it; Unsettled says that it could not be written,
-	// because the lease was lost or the store did not take it.
+	// Next is what was done with the item: complete, retry, release, bury, park where that
+	// has its ordering key wait for somebody, or hold where the endpoint keeps it; Unsettled
+	// says that it could not be written, because the lease was lost or the store did not
+	// take it.
 	Next      string
 	Unsettled bool
 }

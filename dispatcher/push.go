@@ -132,6 +132,9 @@ func (d *Dispatcher) push(ctx context.Context, p *push) {
 // stepKeep is what becomes of an item that its endpoint keeps.
 const stepKeep = "hold"
 
+// stepPark is what becomes of an item whose failure parked its ordering key.
+const stepPark = "park"
+
 // settleBatch settles each item of a request with its own result.
 func (d *Dispatcher) settleBatch(p *push, res *webhooks.Result, stopping bool, sp pushSpan) {
 	results := perItem(res, p.items)

@@ -2,9 +2,10 @@ package dispatcher_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,16 +162,7 @@ func TestDispatcher_WritesOneLineAndOneRecordPerPush(t *testing.T) {
 			string(rec.Response) != "busy" || rec.Delivery != 1 || rec.Next != queue.StepRetry || rec.Node != r.Owner() || rec.StartedAt.IsZero() {
 			t.Errorf("record %+v", rec)
 		}
-		var lines []map[string]any
-		for line := range strings.Lines(r.log.String()) {
-			var fields map[string]any
-			if err := json.Unmarshal([]byte(line), &fields); err != nil {
-				t.Fatal(err)
-			}
-			if fields["msg"] == "item pushed" {
-				lines = append(lines, fields)
-			}
-		}
+		lines := r.pushed(t)
 		if len(lines) != 1 {
 			t.Fatalf("%d lines", len(lines))
 		}
@@ -184,6 +176,38 @@ func TestDispatcher_WritesOneLineAndOneRecordPerPush(t *testing.T) {
 		}
 		if strings.Contains(r.log.String(), sub.Secrets[0].Secret.Reveal()) || strings.Contains(r.log.String(), endpoint) {
 			t.Error("the log shows a secret or a URL")
+		}
+	})
+}
+
+// A failure that parks a key is told of as that, and not as a retry in a lifetime.
+func TestPush_TellsThatAKeyIsParked(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var counted []string
+	inBubble(t, dispatcher.Options{Observe: func(a dispatcher.Attempt) {
+		mu.Lock()
+		defer mu.Unlock()
+		counted = append(counted, a.Next)
+	}}, func(t *testing.T, r *rig) {
+		r.subscribe(subscriptions.Change{})
+		if _, err := r.broker.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: "orders", ParkAfter: new(int32(2))}); err != nil {
+			t.Fatal(err)
+		}
+		r.sender.script(always(status(503)))
+		id := r.produceTo("orders", queue.ProduceItem{Content: queue.Content{OrderingKey: "a"}})[0]
+		pass(24 * time.Hour)
+		if it := r.item(id); !it.IsParked(time.Now()) || it.Attempts != 2 {
+			t.Errorf("it is at %v after %d attempts, want it parked", it.AvailableAt, it.Attempts)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []string{"retry", "park"}; !slices.Equal(counted, want) {
+			t.Errorf("counted %v, want %v", counted, want)
+		}
+		lines := r.pushed(t)
+		if len(lines) != 2 || lines[1]["next"] != "park" || lines[1]["retry_in"] != nil {
+			t.Errorf("logged %v, want the last to say park, and no time", lines)
 		}
 	})
 }

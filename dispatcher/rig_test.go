@@ -3,9 +3,11 @@ package dispatcher_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -187,6 +189,21 @@ func (r *rig) records(id queue.ID) []queue.Record {
 		r.t.Fatal(err)
 	}
 	return page.Records
+}
+
+// pushed are the lines of the log about pushes.
+func (r *rig) pushed(t *testing.T) (lines []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(r.log.String()) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if fields["msg"] == "item pushed" {
+			lines = append(lines, fields)
+		}
+	}
+	return lines
 }
 
 // pass lets time pass, and everything that is due in it happen.

@@ -16,8 +16,11 @@ type settled struct {
 
 // next says what is done with the item.
 func (s settled) next(dec decision) string {
-	if s.Buried {
+	switch {
+	case s.Buried:
 		return queue.Bury.String()
+	case s.Parked:
+		return stepPark
 	}
 	return dec.outcome.String()
 }

@@ -224,10 +224,7 @@ func TestDelete_OutcomeThatIsNotKnownIsReadAgain(t *testing.T) {
 			t.Errorf("produce: got %v, want ErrNotFound", err)
 		}
 		// What was left is found by the tidying, once nothing can be on its way.
-		<-time.After(2 * time.Minute)
-		if err := f.Tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		f.tidyLater(t)
 		if stats, err := f.model.Stats(t.Context(), nil); err != nil || len(stats) != 0 {
 			t.Errorf("got %+v, %v, want no items", stats, err)
 		}

@@ -109,8 +109,8 @@ func (e *TopicError) Error() string {
 		"subscribe to it, or name one of those queues, %s~<subscription>", e.Topic, e.Topic)
 }
 
-// FanOutError is a call of which a topic would make more copies than one call may;
-// nothing of it was kept.
+// FanOutError is a call of which a topic would make more copies than one call may, or
+// larger ones than a transaction of the store takes; nothing of it was kept.
 type FanOutError struct {
 	Topic string
 	// Items and Copies are what the call would come to, and Limit what it may, in Unit.
@@ -121,6 +121,10 @@ type FanOutError struct {
 
 // Error implements error.
 func (e *FanOutError) Error() string {
+	if e.Items == 1 {
+		return fmt.Sprintf("items: the copies of an item in %d queues of topic %s are over the limit of %d %s; send a smaller item, or have fewer subscriptions on a topic",
+			e.Copies, e.Topic, e.Limit, e.Unit)
+	}
 	return fmt.Sprintf("items: %d items are %d copies in the queues of topic %s, over the limit of %d %s; send fewer items in a call",
 		e.Items, e.Copies, e.Topic, e.Limit, e.Unit)
 }

@@ -85,13 +85,27 @@ func (b *Broker) fanOut(ctx context.Context, call *ProduceCall) ([]Produced, err
 		case err == nil:
 			return counted(group.Items, produced), nil
 		case !errors.Is(err, ErrRevision) && !errors.Is(err, ErrNotFound):
-			return nil, fmt.Errorf("produce to %s: %w", call.Queue, err)
+			return nil, fmt.Errorf("produce to %s: %w", call.Queue, tooManyFor(err, call.Queue, group.Items))
 		}
 		if _, err := b.known.rereadEither(ctx, call.Namespace, call.Queue); err != nil {
 			return nil, err
 		}
 	}
 	return nil, &OverloadedError{What: "changes of topic " + call.Queue, Reason: "topic_changes", RetryAfter: time.Second}
+}
+
+// tooManyFor is an error of the store, which has no room for all copies in a transaction, as
+// that of the topic. An item that is too large by itself is left as it is.
+func tooManyFor(err error, topic string, items []NewItem) error {
+	large, ok := errors.AsType[*TooLargeError](err)
+	if !ok || large.Field != "items" {
+		return err
+	}
+	copies := 0
+	for i := range items {
+		copies += len(items[i].Copies)
+	}
+	return &FanOutError{Topic: topic, Items: len(items), Copies: copies, Limit: large.Limit, Unit: large.Unit}
 }
 
 // counted says with each item that is new how many copies it has.

@@ -134,13 +134,15 @@ func notBlocking(id ID, why string) error {
 	return fmt.Errorf("item %s %s: %w", id, why, ErrNotBlocking)
 }
 
-// parkedFor is for how long a parked head is put off: as long as anything may be. What ends
-// it is [Broker.Unblock].
-const parkedFor = maxAhead
+// parkedFor is for how long a parked head is put off: a century, far longer than anybody may
+// ask for, so that its place alone says that it is parked. What ends it is [Broker.Unblock].
+const parkedFor = 10 * maxAhead
 
-// IsParked says whether an item is the head of an ordering key that waits for somebody.
-func (it *Item) IsParked(parkAfter int32, now time.Time) bool {
-	return parkAfter > 0 && it.Attempts >= parkAfter && it.State(now) == Retrying && it.AvailableAt.Sub(now) > parkedFor/2
+// IsParked says whether an item is the head of an ordering key that waits for somebody. It is
+// so whatever the queue's settings say meanwhile.
+func (it *Item) IsParked(now time.Time) bool {
+	// Twice what callers may ask for, since their clocks are not the store's.
+	return it.State(now) == Retrying && it.AvailableAt.Sub(now) > 2*maxAhead
 }
 
 // park marks the retries of a call that are the last that a key has by itself. Items that the

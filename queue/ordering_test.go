@@ -218,19 +218,45 @@ func TestBroker_ParksAKeyAfterFailures(t *testing.T) {
 				t.Errorf("leased %v, want only what has no key", got)
 			}
 			head := f.find(t, made[0].ID)
-			if !head.IsParked(2, time.Now()) || head.Attempts != 2 || head.IsParked(0, time.Now()) {
+			if !head.IsParked(time.Now()) || head.Attempts != 2 {
 				t.Errorf("the head stands at %v after %d attempts, want it parked", head.AvailableAt, head.Attempts)
 			}
 			if err := f.Unblock(t.Context(), queue.UnblockCall{Namespace: ns, Queue: "orders", Item: made[0].ID}); err != nil {
 				t.Fatal(err)
 			}
 			again := f.leaseOne(t, "orders")
-			f.settle(t, queue.SettleEntry{Receipt: again.Receipt(), Outcome: queue.Retry})
-			if again.ID != made[0].ID || !func() bool { it := f.find(t, made[0].ID); return it.IsParked(2, time.Now()) }() {
-				t.Errorf("leased %v, want the head, which is parked again by one more failure", again.ID)
+			settled := f.settle(t, queue.SettleEntry{Receipt: again.Receipt(), Outcome: queue.Retry})
+			head = f.find(t, made[0].ID)
+			if again.ID != made[0].ID || !head.IsParked(time.Now()) || !settled[0].Parked {
+				t.Errorf("leased %v, settled %+v, want the head, which is parked again by one more failure", again.ID, settled[0])
 			}
 		})
 	}
+}
+
+// What waits as long as a caller may ask for is not parked, and what is parked stays so for a
+// lifetime.
+func TestItem_IsParkedForNoDelayOfACaller(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		if _, err := f.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: "orders", ParkAfter: new(int32(1))}); err != nil {
+			t.Fatal(err)
+		}
+		const years = 365 * 24 * time.Hour
+		made := f.produce(t, "orders", ordered("a", "")...)
+		for _, it := range f.lease(t, "orders", 10) {
+			settled := f.settle(t, queue.SettleEntry{Receipt: it.Receipt(), Outcome: queue.Retry, Delay: 10 * years})
+			if want := it.ID == made[0].ID; settled[0].Parked != want {
+				t.Errorf("%s: got %+v, want parked: %v", it.ID, settled[0], want)
+			}
+		}
+		parked, later := f.find(t, made[0].ID), f.find(t, made[1].ID)
+		for _, after := range []time.Duration{0, 70 * years} {
+			if now := time.Now().Add(after); !parked.IsParked(now) || later.IsParked(now) {
+				t.Errorf("after %v: the one is at %v and the other at %v, want the first alone parked", after, parked.AvailableAt, later.AvailableAt)
+			}
+		}
+	})
 }
 
 // numbered are items of one key, each with its number as its reference.

@@ -305,10 +305,7 @@ func TestPartitions_LoweringDrainsAndForgets(t *testing.T) {
 				t.Errorf("partition %d is read-only and has %d items instead of %d", p, n, before[p])
 			}
 		}
-		<-time.After(2 * time.Minute)
-		if err := f.Tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		f.tidyLater(t)
 		if s := f.settings(t, "parts"); s.Extent != 6 {
 			t.Errorf("partitions that hold items were forgotten: %+v", s)
 		}
@@ -326,10 +323,7 @@ func TestPartitions_LoweringDrainsAndForgets(t *testing.T) {
 		if left, err := f.Draining(t.Context(), []queue.Settings{s}); err != nil || len(left) != 0 {
 			t.Errorf("got %+v, %v, want nothing left", left, err)
 		}
-		<-time.After(2 * time.Minute)
-		if err := f.Tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		f.tidyLater(t)
 		if s := f.settings(t, "parts"); s.Extent != 0 || s.Partitions != 2 || s.Drains() {
 			t.Errorf("got %+v, want 2 partitions and no others", s)
 		}

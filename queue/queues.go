@@ -279,6 +279,8 @@ func (s *Settings) check() error {
 		return Invalid("max_attempts", "is %d; want -1 for no limit, or 1 or more", s.MaxAttempts)
 	case s.ParkAfter < 0:
 		return Invalid("park_after", "is %d; want 0 for never, or 1 or more", s.ParkAfter)
+	case s.MaxAttempts > 0 && s.ParkAfter >= s.MaxAttempts:
+		return Invalid("park_after", "is %d, and at max_attempts, %d, items are buried; want less than that", s.ParkAfter, s.MaxAttempts)
 	case s.MaxRecoveries < 1:
 		return Invalid("max_recoveries", "is %d; want 1 or more", s.MaxRecoveries)
 	case s.Partitions < 1 || s.Partitions > MaxPartitions:

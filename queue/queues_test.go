@@ -108,6 +108,45 @@ func TestQueues_NamedDeadLetterQueueBuriesNothing(t *testing.T) {
 	})
 }
 
+// What is buried first is never parked.
+func TestQueues_ParkAfterIsBelowMaxAttempts(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		park, limit int32
+		refused     bool
+	}{
+		"the default limit":          {park: queue.DefaultMaxAttempts, refused: true},
+		"below the default limit":    {park: queue.DefaultMaxAttempts - 1},
+		"its own limit":              {park: 5, limit: 5, refused: true},
+		"over its own limit":         {park: 6, limit: 5, refused: true},
+		"below its own limit":        {park: 4, limit: 5},
+		"a limit of one, no parking": {limit: 1},
+		"no limit":                   {park: 1000, limit: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(queue.Options{})
+			_, err := f.CreateQueue(t.Context(), queue.Settings{Namespace: ns, Name: "new", ParkAfter: test.park, MaxAttempts: test.limit})
+			f.create(t, queue.Settings{Name: "there"})
+			_, updateErr := f.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: "there", MaxAttempts: &test.limit})
+			if updateErr == nil {
+				_, updateErr = f.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: "there", ParkAfter: &test.park})
+			}
+			for _, err := range []error{err, updateErr} {
+				if test.refused {
+					wantInvalid(t, err, "park_after")
+				} else if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	f := newFixture(queue.Options{})
+	f.create(t, queue.Settings{Name: "parks", ParkAfter: 5})
+	_, err := f.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: "parks", MaxAttempts: ptr(int32(5))})
+	wantInvalid(t, err, "park_after")
+}
+
 // Nothing is buried there, so a limit would mean nothing.
 func TestQueues_DeadLetterQueueTakesNoLimits(t *testing.T) {
 	t.Parallel()

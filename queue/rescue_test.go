@@ -3,7 +3,6 @@ package queue_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
 )
@@ -18,14 +17,6 @@ func (f *fixture) late(t *testing.T) (other *queue.Broker, id queue.ID) {
 		t.Fatal(err)
 	}
 	return other, f.produce(t, "orders", items(1)...)[0].ID
-}
-
-func (f *fixture) tidyLater(t *testing.T) {
-	t.Helper()
-	<-time.After(2 * time.Minute)
-	if err := f.Tidy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestINV01_WhatCameToADeletedQueueIsThereAgain(t *testing.T) {

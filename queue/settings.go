@@ -33,7 +33,8 @@ type Settings struct {
 	// Paused is what callers may not do now.
 	Paused Paused
 	// ParkAfter is after how many failures the head of an ordering key is not tried again by
-	// itself, so that its key waits for somebody; 0 is never.
+	// itself, so that its key waits for somebody; 0 is never. It is below MaxAttempts, at
+	// which the head is buried.
 	ParkAfter int32 `json:",omitempty"`
 	// KeepEnded is how long items that have ended are known, with their results; 0 is
 	// not at all, and the journal's own age the most.

@@ -63,6 +63,9 @@ func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error)
 			if err := judge(settled, targets); err != nil {
 				return nil, err
 			}
+			for i := range settled {
+				settled[i].Parked = targets[i].parked && !settled[i].Buried
+			}
 			return settled, nil
 		}
 		if err := b.notify(ctx, &call, targets, over); err != nil {

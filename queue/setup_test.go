@@ -186,6 +186,15 @@ func (f *fixture) find(t *testing.T, id queue.ID) queue.Item {
 	return found[0]
 }
 
+// tidyLater tidies up once nothing that began before can be on its way.
+func (f *fixture) tidyLater(t *testing.T) {
+	t.Helper()
+	<-time.After(2 * time.Minute)
+	if err := f.Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // answer is what a call in another goroutine came back with.
 type answer[T any] struct {
 	value T

@@ -272,6 +272,9 @@ type Settled struct {
 	Status SettleStatus
 	// Buried says that a Retry ended in the dead-letter queue.
 	Buried bool
+	// Parked says that a Retry was the last that the item's ordering key has by itself. The
+	// broker adds it; stores know nothing of it.
+	Parked bool
 	// AvailableAt is the item's new position, for Retry, Release and Bury.
 	AvailableAt time.Time
 }

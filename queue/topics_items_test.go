@@ -192,10 +192,7 @@ func TestTopic_ItemsOfAQueueOfItsName(t *testing.T) {
 			t.Fatalf("got %+v, %v, want an item of the queue that is gone", produced, err)
 		}
 		for range 2 {
-			time.Sleep(2 * time.Minute)
-			if err := f.Tidy(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			f.tidyLater(t)
 		}
 		if got := f.total(t, "name~s"); got != 0 {
 			t.Errorf("the subscription has %d items, want none", got)
@@ -203,10 +200,7 @@ func TestTopic_ItemsOfAQueueOfItsName(t *testing.T) {
 		if err := f.DeleteTopic(t.Context(), ns, "name", true); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Minute)
-		if err := f.Tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		f.tidyLater(t)
 		if got := f.leaseOne(t, "name"); got.ID != produced[0].ID {
 			t.Errorf("got %s, want the item", got.ID)
 		}

@@ -182,7 +182,7 @@ func TestTopic_ThousandSubscriptionsAreOneCallOfTheStore(t *testing.T) {
 			t.Errorf("read %d documents one by one, want none", got)
 		}
 		// Settings that are old are read anew, and not one by one.
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		listed = f.store.Calls(storagetest.GetDocument)
 		wantCopies(t, "later", f.produce(t, "events", items(10)...)[9], many)
 		if got := f.store.Calls(storagetest.GetDocument) - listed; got > 2 {
@@ -204,6 +204,40 @@ func TestTopic_ThousandSubscriptionsAreOneCallOfTheStore(t *testing.T) {
 			t.Errorf("the store was called %d times for what was refused", got)
 		}
 	})
+}
+
+// What a transaction of the store has no room for is told of as what it is: too many copies.
+func TestTopic_CopiesAreTooMuchForTheStore(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		items int
+		says  string
+	}{
+		"an item":       {1, "items: the copies of an item in 3 queues of topic events are over the limit of 6225920 bytes; send a smaller item, or have fewer subscriptions on a topic"},
+		"several items": {2, "items: 2 items are 6 copies in the queues of topic events, over the limit of 6225920 bytes; send fewer items in a call"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T, f *fixture) {
+				f.topic(t, "events", "a", "b", "c")
+				produce := func(field string) error {
+					f.store.FailBefore(storagetest.Produce, 1, &queue.TooLargeError{Field: field, Limit: 6_225_920, Unit: "bytes"})
+					_, err := f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: items(test.items)})
+					return err
+				}
+				err := produce("items")
+				want := queue.FanOutError{Topic: "events", Items: test.items, Copies: 3 * test.items, Limit: 6_225_920, Unit: "bytes"}
+				if got, ok := errors.AsType[*queue.FanOutError](err); !ok || *got != want || got.Error() != test.says {
+					t.Errorf("got %v, want %v", err, &want)
+				}
+				// One of them is too large for any queue.
+				if got, ok := errors.AsType[*queue.TooLargeError](produce("items[0]")); !ok || got.Field != "items[0]" {
+					t.Errorf("got %v, want it as it is", got)
+				}
+				f.produce(t, "events", items(1)...)
+			})
+		})
+	}
 }
 
 func TestTopic_QueuesSayWhenTheirCopiesExpire(t *testing.T) {
@@ -402,10 +436,7 @@ func TestTopic_Delete(t *testing.T) {
 		if got := f.total(t, "events~a~dead"); got != 1 {
 			t.Errorf("the dead-letter queue holds %d items, want 1", got)
 		}
-		time.Sleep(2 * time.Minute)
-		if err := f.Tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		f.tidyLater(t)
 		f.create(t, queue.Settings{Name: "events"})
 	})
 }

@@ -13,7 +13,8 @@ type OrderingKey struct {
 	Key string
 	// HeadID names the head: the item that the others wait for.
 	HeadID string
-	// State is the head's: ready, scheduled, retrying, leased or lapsed.
+	// State is the head's: ready, scheduled, retrying, parked until Unblock or SkipHead,
+	// leased or lapsed.
 	State string
 	// NextAt is when that may change by itself, if it is known.
 	NextAt time.Time

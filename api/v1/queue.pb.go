@@ -2402,9 +2402,10 @@ type OrderingKey struct {
 	OrderingKey string                 `protobuf:"bytes,1,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
 	// The head: the item that the others wait for.
 	ItemId string `protobuf:"bytes,2,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
-	// Its state: ready, scheduled, retrying, leased or lapsed.
+	// Its state: ready, scheduled, retrying, parked until queue.unblock, leased or lapsed.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	// When that may change: when it is due, tried again, or its lease ends.
+	// When that may change: when it is due, tried again, or its lease ends. Not set for one
+	// that is parked.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
 	// When it was produced.
 	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`

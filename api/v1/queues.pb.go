@@ -60,7 +60,8 @@ type QueueInfo struct {
 	// 72h.
 	KeepEnded string `protobuf:"bytes,23,opt,name=keep_ended,json=keepEnded,proto3" json:"keep_ended,omitempty"`
 	// After so many failures the head of an ordering key is not tried again by itself, so that
-	// the key waits for queue.unblock; default 0, never.
+	// the key waits for queue.unblock; default 0, never. Less than max_attempts, where items are
+	// buried, unless that is -1.
 	ParkAfter     *int32 `protobuf:"varint,24,opt,name=park_after,json=parkAfter,proto3,oneof" json:"park_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

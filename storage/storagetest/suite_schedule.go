@@ -41,6 +41,7 @@ var scheduleCases = []testCase{
 			{"soon, by delay", time.Time{}, queue.Soon - time.Microsecond, now},
 			{"ahead", now.Add(queue.Soon), 0, now.Add(queue.Soon)},
 			{"ahead, by delay", time.Time{}, queue.Soon, now.Add(queue.Soon)},
+			{"a century, by delay", time.Time{}, 100 * 365 * 24 * time.Hour, now.Add(100 * 365 * 24 * time.Hour)},
 			{"a past time wins over a delay", now.Add(-time.Hour), time.Hour, now},
 		} {
 			q := f.queue()

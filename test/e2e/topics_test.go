@@ -254,3 +254,28 @@ func TestTopics_SubscriptionsCountOnAllNodesAtOnce(t *testing.T) {
 		t.Errorf("after a deletion at the other node: %d copies, want 9", reply.Items[0].Copies)
 	}
 }
+
+// The built-in store takes less in a transaction than others, and what it has no room for is
+// refused as other copies that are too many.
+func TestTopic_CopiesThatBadgerHasNoRoomForAreRefused(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, harness.Start(t, harness.Options{Store: "badger:data", Args: loopback}).URL)
+	c.call("topics.create", object{"topic": "events"}, nil)
+	for i := range 8 {
+		c.call("subscriptions.create", object{"name": fmt.Sprintf("s%d", i), "topic": "events"}, nil)
+	}
+	whole, part := object{"utf8": strings.Repeat("x", 900_000)}, object{"utf8": strings.Repeat("x", 450_000)}
+	for says, items := range map[string][]object{
+		"send a smaller item": {whole}, // 7.2 MB
+		"send fewer items":    {part, part},
+	} {
+		a := c.refused(http.StatusRequestEntityTooLarge, "fan_out_too_large", "queue.produce", object{"queue_name": "events", "items": items})
+		if !strings.Contains(a.Message, says) || !strings.Contains(a.Message, "6225920 bytes") {
+			t.Errorf("got %q, want it to say %q", a.Message, says)
+		}
+	}
+	c.produce("events", part)
+	if s := c.stats("events~s7"); s.Total != 1 {
+		t.Errorf("%d items, want the one that was not refused", s.Total)
+	}
+}
