@@ -178,7 +178,7 @@ func failureOf(err error) failure {
 	if e, ok := errors.AsType[*queue.FanOutError](err); ok {
 		return failure{
 			status: http.StatusRequestEntityTooLarge, word: "fan_out_too_large", message: e.Error() + "; nothing of the call was kept",
-			details: map[string]string{"field": "items", "limit": strconv.Itoa(e.Limit), "unit": e.Unit, "copies": strconv.Itoa(e.Copies)},
+			details: map[string]string{"field": e.Field, "limit": strconv.Itoa(e.Limit), "unit": e.Unit, "copies": strconv.Itoa(e.Copies)},
 		}
 	}
 	if e, ok := errors.AsType[*queue.TopicError](err); ok {

@@ -18,6 +18,9 @@ var (
 	ErrExists = errors.New("already exists")
 	// ErrRevision: the document changed since it was read; read it again.
 	ErrRevision = errors.New("revision mismatch")
+	// ErrOvertaken: a document by which an item was made is another by now, or gone; read it
+	// again.
+	ErrOvertaken = errors.New("overtaken")
 	// ErrStale: the receipt's lease was settled or the item was leased again.
 	// Nothing was changed.
 	ErrStale = errors.New("stale lease")
@@ -112,6 +115,8 @@ func (e *TopicError) Error() string {
 // FanOutError is a call of which a topic would make more copies than one call may, or
 // larger ones than a transaction of the store takes; nothing of it was kept.
 type FanOutError struct {
+	// Field is that of the call, items or receipts.
+	Field string
 	Topic string
 	// Items and Copies are what the call would come to, and Limit what it may, in Unit.
 	Items, Copies int
@@ -121,6 +126,10 @@ type FanOutError struct {
 
 // Error implements error.
 func (e *FanOutError) Error() string {
+	if e.Field == "receipts" {
+		return fmt.Sprintf("receipts: telling how %d items end makes %d copies in the queues of topic %s, over the limit of %d %s; "+
+			"settle fewer receipts in a call", e.Items, e.Copies, e.Topic, e.Limit, e.Unit)
+	}
 	if e.Items == 1 {
 		return fmt.Sprintf("items: the copies of an item in %d queues of topic %s are over the limit of %d %s; send a smaller item, or have fewer subscriptions on a topic",
 			e.Copies, e.Topic, e.Limit, e.Unit)

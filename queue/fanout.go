@@ -84,14 +84,20 @@ func (b *Broker) fanOut(ctx context.Context, call *ProduceCall) ([]Produced, err
 		switch {
 		case err == nil:
 			return counted(group.Items, produced), nil
-		case !errors.Is(err, ErrRevision) && !errors.Is(err, ErrNotFound):
+		case !errors.Is(err, ErrOvertaken):
 			return nil, fmt.Errorf("produce to %s: %w", call.Queue, tooManyFor(err, call.Queue, group.Items))
 		}
 		if _, err := b.known.rereadEither(ctx, call.Namespace, call.Queue); err != nil {
 			return nil, err
 		}
 	}
-	return nil, &OverloadedError{What: "changes of topic " + call.Queue, Reason: "topic_changes", RetryAfter: time.Second}
+	return nil, overtakenTooOften("topic " + call.Queue)
+}
+
+// overtakenTooOften is when a topic changed again and again while something was written by
+// what it was.
+func overtakenTooOften(topic string) error {
+	return &OverloadedError{What: "changes of " + topic, Reason: "topic_changes", RetryAfter: time.Second}
 }
 
 // tooManyFor is an error of the store, which has no room for all copies in a transaction, as
@@ -105,7 +111,7 @@ func tooManyFor(err error, topic string, items []NewItem) error {
 	for i := range items {
 		copies += len(items[i].Copies)
 	}
-	return &FanOutError{Topic: topic, Items: len(items), Copies: copies, Limit: large.Limit, Unit: large.Unit}
+	return &FanOutError{Field: "items", Topic: topic, Items: len(items), Copies: copies, Limit: large.Limit, Unit: large.Unit}
 }
 
 // counted says with each item that is new how many copies it has.
@@ -122,38 +128,60 @@ func counted(items []NewItem, produced []Produced) []Produced {
 
 // fannedOut makes the group of a call to a topic, and what it is to the store.
 func (b *Broker) fannedOut(ctx context.Context, call *ProduceCall, topic *knownQueue, read *readSettings) (ProduceGroup, burden, error) {
-	group := ProduceGroup{
-		Guard: &DocumentGuard{Kind: b.opts.Queues.Kind(), Namespace: topic.ns, Name: topic.name, Revision: read.revision},
-		Items: newItems(call, topic),
+	group := ProduceGroup{Items: newItems(call, topic)}
+	if err := b.chooseCopies(ctx, read, group.Items); err != nil {
+		return ProduceGroup{}, burden{}, err
 	}
+	of := burdenOfItems(group.Items)
+	if err := checkFanOut("items", read.Name, len(group.Items), of, MaxBatchBytes); err != nil {
+		return ProduceGroup{}, burden{}, err
+	}
+	return group, of, nil
+}
+
+// chooseCopies has items go to those who get them of a topic as it was read, and holds them
+// to that.
+func (b *Broker) chooseCopies(ctx context.Context, read *readSettings, items []NewItem) error {
+	guard := &DocumentGuard{Kind: b.opts.Queues.Kind(), Namespace: read.Namespace, Name: read.Name, Revision: read.revision}
 	matchers := b.matchersOf(read)
 	places, several, err := b.places(ctx, read)
 	if err != nil {
-		return ProduceGroup{}, burden{}, err
+		return err
 	}
 	all := wantAll(matchers, places)
-	var of burden
-	for i := range group.Items {
-		it := &group.Items[i]
-		it.Topic, it.Queue, it.Copies = topic.number, 0, places
+	for i := range items {
+		it := &items[i]
+		it.Topic, it.Queue, it.Copies, it.Guard = read.Number, 0, places, guard
 		if !all {
 			it.Copies = b.wanted(read, matchers, places, &it.Content)
 		}
-		of.entries += len(it.Copies)
-		of.bytes += len(it.Copies) * it.Size()
 	}
-	tooMuch := &FanOutError{Topic: topic.name, Items: len(group.Items), Copies: of.entries}
-	switch {
+	b.placeCopies(items, several)
+	return nil
+}
+
+// burdenOfItems is what new items are to the store, also those that go nowhere: their keys
+// are written.
+func burdenOfItems(items []NewItem) (of burden) {
+	for i := range items {
+		of.entries += max(items[i].Places(), 1)
+		of.bytes += items[i].Places() * items[i].Size()
+	}
+	return of
+}
+
+// checkFanOut judges what a call to a topic comes to.
+func checkFanOut(field, topic string, items int, of burden, maxBytes int) error {
+	switch tooMuch := (FanOutError{Field: field, Topic: topic, Items: items, Copies: of.entries}); {
 	case of.entries > MaxCopies:
 		tooMuch.Limit, tooMuch.Unit = MaxCopies, "copies"
-		return ProduceGroup{}, burden{}, tooMuch
-	case of.bytes > MaxBatchBytes:
-		tooMuch.Limit, tooMuch.Unit = MaxBatchBytes, "bytes"
-		return ProduceGroup{}, burden{}, tooMuch
+		return &tooMuch
+	case of.bytes > maxBytes:
+		tooMuch.Limit, tooMuch.Unit = maxBytes, "bytes"
+		return &tooMuch
+	default:
+		return nil
 	}
-	b.placeCopies(group.Items, several)
-	of.entries = max(of.entries, len(group.Items)) // keys are written where there are no copies, too
-	return group, of, nil
 }
 
 // wantAll says that nobody filters and every queue is there, so that all items may share

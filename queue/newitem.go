@@ -4,9 +4,6 @@ import "time"
 
 // ProduceGroup is one caller's call.
 type ProduceGroup struct {
-	// Guard, if not nil, is a document that must be as the caller read it: the group's
-	// transaction comes before any change of it, or the group fails.
-	Guard *DocumentGuard
 	Items []NewItem
 }
 
@@ -27,9 +24,13 @@ type NewItem struct {
 	// Topic is 0, or the topic that the item was produced to. Then it goes to all of
 	// Copies, nowhere if there are none, and Queue and Partition mean nothing. All copies
 	// are one item: they have one id, count as one in an answer, and one dedupe key, which
-	// is kept where there is no copy, too. Only Produce takes such items.
+	// is kept where there is no copy, too.
 	Topic  Number
 	Copies []Copy
+	// Guard, if not nil, is a document that must be as it was when the item was made by it:
+	// the transaction that inserts the item comes before any change of it, or all that
+	// belongs to the item fails, with [ErrOvertaken] or as [Overtaken].
+	Guard *DocumentGuard
 	// DueAt is absolute and wins; else the item is due Delay after now. A due time
 	// that is past, or less than [Soon] ahead, means now.
 	DueAt time.Time
@@ -96,7 +97,7 @@ type ProduceAnswer struct {
 }
 
 // ProduceResult is about one group. Err is nil; or wraps [ErrMismatch] and names the
-// item; or is [ErrRevision] or [ErrNotFound] about the guard, which is judged before all
+// item; or is [ErrOvertaken], for a guard of one of its items, which are judged before all
 // else. Then Items is empty and nothing of the group was inserted.
 type ProduceResult struct {
 	Items []Produced

@@ -35,8 +35,8 @@ import (
 //
 // Whatever takes a head out of its queue (complete, bury, purge) puts the next one at its due
 // time, in the same step. Nothing else of that one changes, its token neither. An item that
-// is moved into a queue where its key lives goes behind what is there. Produce, Move, and the
-// items of a document's Put all bind; those that Settle produces have no key.
+// is moved into a queue where its key lives goes behind what is there. Produce and Move bind,
+// and so do the items of a document's Put and of a settlement.
 //
 // storage/storagetest judges every implementation.
 type Store interface {
@@ -56,7 +56,7 @@ const (
 // HotStore is what produce, lease and settle need: native in each backend, with
 // a cost that depends on what is returned, never on what is queued, held or dead.
 type HotStore interface {
-	// Produce inserts each group whole or not at all. A group whose guard does not
+	// Produce inserts each group whole or not at all. A group of which a guard does not
 	// hold fails alone, and so does one with a dedupe key that is known for another
 	// body; one that is known for the same body answers the first item and inserts
 	// nothing for it, in none of its places. Two equal keys in one call count the same
@@ -68,7 +68,8 @@ type HotStore interface {
 	// one at a time, until nobody wants more. See [LeaseCall].
 	Lease(ctx context.Context, calls []LeaseCall) (LeaseAnswer, error)
 
-	// Settle ends leases. Each group is applied whole or not at all.
+	// Settle ends leases. Each group is applied whole or not at all; not, where a guard of
+	// what it produces does not hold.
 	Settle(ctx context.Context, groups []SettleGroup) (SettleAnswer, error)
 
 	// Extend moves deadlines, each entry by itself.
@@ -265,6 +266,9 @@ const (
 	OverLimit
 	// Undone: the entry was good, another of its group was not.
 	Undone
+	// Overtaken: a guard of what the group produces does not hold. All of its entries are
+	// answered so, whatever else is wrong with them.
+	Overtaken
 )
 
 // Settled is about one entry.

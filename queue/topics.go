@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Topic is what makes a document of the kind of queues a topic. A topic holds nothing: what
@@ -137,7 +136,7 @@ func (b *Broker) changeTopic(ctx context.Context, ns Namespace, name string, ins
 			return s, err
 		}
 	}
-	return Settings{}, &OverloadedError{What: "changes of topic " + name, Reason: "topic_changes", RetryAfter: time.Second}
+	return Settings{}, overtakenTooOften("topic " + name)
 }
 
 // Subscribe makes the queue of a subscription on a topic, if it is not there, and has
@@ -271,7 +270,7 @@ func (b *Broker) DeleteTopic(ctx context.Context, ns Namespace, name string, for
 			}
 		}
 	}
-	return &OverloadedError{What: "changes of topic " + name, Reason: "topic_changes", RetryAfter: time.Second}
+	return overtakenTooOften("topic " + name)
 }
 
 // endSubscriber deletes a topic's subscription, also one of which only the entry is left.

@@ -226,7 +226,7 @@ func TestTopic_CopiesAreTooMuchForTheStore(t *testing.T) {
 					return err
 				}
 				err := produce("items")
-				want := queue.FanOutError{Topic: "events", Items: test.items, Copies: 3 * test.items, Limit: 6_225_920, Unit: "bytes"}
+				want := queue.FanOutError{Field: "items", Topic: "events", Items: test.items, Copies: 3 * test.items, Limit: 6_225_920, Unit: "bytes"}
 				if got, ok := errors.AsType[*queue.FanOutError](err); !ok || *got != want || got.Error() != test.says {
 					t.Errorf("got %v, want %v", err, &want)
 				}
@@ -354,10 +354,6 @@ func TestTopic_IsNoQueue(t *testing.T) {
 				}})
 				return err
 			},
-			"schedule": func() error {
-				_, err := f.Prepare(t.Context(), ns, name, []queue.ScheduledItem{{Key: "k"}})
-				return err
-			},
 			"redrive from": func() error {
 				_, err := f.Redrive(t.Context(), queue.RedriveCall{Namespace: ns, Queue: name, Limit: 1})
 				return err
@@ -368,7 +364,8 @@ func TestTopic_IsNoQueue(t *testing.T) {
 				t.Errorf("%s: got %v, want a TopicError", what, err)
 			}
 		}
-		_, err := f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "orders", Items: []queue.ProduceItem{call}})
+		call.OnDone = name
+		_, err := f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: name, Items: []queue.ProduceItem{call}})
 		wantInvalid(t, err, "items[0].on_done")
 		call.OnDone = "events~a"
 		_, err = f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: []queue.ProduceItem{call}})

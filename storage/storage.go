@@ -35,7 +35,8 @@ type Documents interface {
 	// Put writes doc if its Revision is the stored one (0: if there is none), and
 	// inserts the items in the same transaction. It returns the new revision, which
 	// is higher than any that the key ever had. Items with a known dedupe key are
-	// left out, without an error.
+	// left out, without an error. Where a guard of an item does not hold it writes nothing,
+	// and answers [queue.ErrOvertaken].
 	Put(ctx context.Context, doc Document, items ...queue.NewItem) (revision uint64, err error)
 	// Delete removes a document if its revision is the stored one.
 	Delete(ctx context.Context, key DocumentKey, revision uint64) error

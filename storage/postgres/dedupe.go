@@ -42,16 +42,16 @@ type plan struct {
 	inserted []plannedItem
 	// keyed says that any item of the call has a key.
 	keyed bool
-	// broken are the groups whose guards are known not to hold, with the reasons, and
-	// guards those of the others.
-	broken map[int]error
+	// broken are the groups whose guards are known not to hold, and guards those of the
+	// others.
+	broken map[int]bool
 	guards guards
 }
 
 // plannedItem is an item that is to be inserted, and how many rows it has.
 type plannedItem struct{ group, item, rows int }
 
-func newPlan(groups []queue.ProduceGroup, stored map[dedupeKey]knownKey, broken map[int]error) *plan {
+func newPlan(groups []queue.ProduceGroup, stored map[dedupeKey]knownKey, broken map[int]bool) *plan {
 	p := &plan{
 		groups: groups, stored: stored, known: maps.Clone(stored), broken: broken,
 		results: make([]queue.ProduceResult, len(groups)), named: map[queue.Key]bool{},
@@ -60,11 +60,13 @@ func newPlan(groups []queue.ProduceGroup, stored map[dedupeKey]knownKey, broken 
 		p.known = map[dedupeKey]knownKey{}
 	}
 	for g := range groups {
-		if err := broken[g]; err != nil {
-			p.results[g].Err = err
+		if broken[g] {
+			p.results[g].Err = queue.ErrOvertaken
 			continue
 		}
-		p.guards.add(g, groups[g].Guard)
+		for i := range groups[g].Items {
+			p.guards.add(g, groups[g].Items[i].Guard)
+		}
 		if i := p.mismatch(&groups[g]); i >= 0 {
 			p.results[g].Err = &queue.MismatchError{Index: i}
 			continue
@@ -107,37 +109,23 @@ func (p *plan) add(group, item int) queue.Produced {
 			return queue.Produced{ID: known.id, Duplicate: true}
 		}
 	}
-	rows := 0
-	for i := range it.Places() {
-		place := it.Place(i)
-		key := queue.Key{ID: it.ID, Queue: place.Queue, Home: place.Queue}
-		if p.named[key] {
-			continue
-		}
-		p.named[key] = true
-		p.fresh.addCopy(it, place, group)
+	first, rows := p.fresh.addPlaces(it, group, p.named)
+	for range rows {
 		p.places = append(p.places, struct{ group, item int }{group, item})
-		rows++
-		if i == 0 {
-			p.take(it, len(p.places), group)
-		}
 	}
-	if it.Places() == 0 {
-		p.take(it, 0, group)
-	} else if rows == 0 {
+	if rows == 0 && it.Places() > 0 {
 		return queue.Produced{ID: it.ID, Duplicate: true}
 	}
+	p.take(it, first, rows, group)
 	p.inserted = append(p.inserted, plannedItem{group, item, rows})
 	return queue.Produced{ID: it.ID}
 }
 
-// take plans to keep an item's key, if it has one. row is that of its first copy, 0 if it
-// has none.
-func (p *plan) take(it *queue.NewItem, row, group int) {
-	if it.Dedupe == nil {
+// take plans to keep an item's key, if it has one, and its first place is a new one.
+func (p *plan) take(it *queue.NewItem, row, rows, group int) {
+	if !p.keys.add(it, row, rows, group) {
 		return
 	}
-	p.keys.add(it, row, group)
 	p.known[dedupeKeyOf(it.Dedupe)] = knownKey{hash: it.Dedupe.Hash, id: it.ID}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,23 +50,27 @@ func (r *documentRow) document() storage.Document {
 	return r.doc
 }
 
-const putKeys = 10 // $10 is the first of the keys
+// $10 is the first of the guards, which the keys follow.
+const putGuards = 10
 
-// putSQL writes the document if its revision is right, and only then anything else.
-// Revisions begin at 1, so that no document has that of one to be made. It returns
-// nothing for the answer if the document was refused, and whether it was there before.
+var putKeys = putGuards + len(guardColumns)
+
+// putSQL writes the document if its revision is right and the guards hold, and only then
+// anything else. Revisions begin at 1, so that no document has that of one to be made. It
+// returns nothing for the answer if the document was refused, then the revision that was
+// there, 0 for none, and whether a guard does not hold.
 func putSQL(bound bool) string {
 	insert, _, check := insertParts(putKeys+len(keyColumns), `exists (select from written) and `+keyedSQL, bound)
-	return `with ` + clockSQL + `, made as (
+	return `with ` + clockSQL + `, ` + brokenSQL(putGuards) + `, made as (
 	insert into {s}.documents (kind, namespace, name, revision, wake_at, value)
 	select $4::text, $5::bigint, $6::text, nextval('{s}.revisions'), $8::timestamptz, $9::bytea
-	where $7::bigint = 0
+	where $7::bigint = 0 and not exists (select from broken)
 	on conflict (kind, namespace, name) do nothing
 	returning revision
 ), changed as (
 	update {s}.documents
 	set revision = nextval('{s}.revisions'), wake_at = $8, value = $9
-	where kind = $4 and namespace = $5 and name = $6 and revision = $7
+	where kind = $4 and namespace = $5 and name = $6 and revision = $7 and not exists (select from broken)
 	returning revision
 ), written as materialized (
 	select revision from made union all select revision from changed
@@ -76,9 +81,9 @@ func putSQL(bound bool) string {
 	where ` + check + `
 	returning answer
 )
-select (select answer from mark), exists (
-	select from {s}.documents where kind = $4 and namespace = $5 and name = $6
-)`
+select (select answer from mark), coalesce((
+	select revision from {s}.documents where kind = $4 and namespace = $5 and name = $6
+), 0), exists (select from broken)`
 }
 
 var putTexts = [2]string{putSQL(false), putSQL(true)}
@@ -87,15 +92,13 @@ var putTexts = [2]string{putSQL(false), putSQL(true)}
 func (s *Store) Put(ctx context.Context, doc storage.Document, items ...queue.NewItem) (revision uint64, err error) {
 	var fresh insertion
 	var taken keys
+	var gs guards
 	named := map[queue.Key]bool{}
 	for i := range items {
-		key := queue.Key{ID: items[i].ID, Queue: items[i].Queue, Home: items[i].Queue}
-		if named[key] {
-			continue // a duplicate of itself
-		}
-		named[key] = true
-		fresh.add(&items[i], i)
-		taken.add(&items[i], len(fresh.ids), i)
+		it := &items[i]
+		gs.add(0, it.Guard)
+		row, n := fresh.addPlaces(it, i, named)
+		taken.add(it, row, n, i)
 	}
 	if doc.Value == nil {
 		doc.Value = []byte{}
@@ -107,19 +110,22 @@ func (s *Store) Put(ctx context.Context, doc storage.Document, items ...queue.Ne
 				at, fixed, marker, doc.Kind, int64(doc.Namespace), doc.Name, int64(doc.Revision),
 				optional(doc.WakeAt.UTC()), doc.Value,
 			}
-			args = append(append(args, taken.args()...), fresh.args()...)
+			args = slices.Concat(args, gs.args(), taken.args(), fresh.args())
 			var stored []byte
-			var existed bool
-			err := s.insert(ctx, conn, &fresh, putTexts[index(fresh.bound)], args, &stored, &existed)
+			var found int64
+			var broken bool
+			err := s.insert(ctx, conn, &fresh, putTexts[index(fresh.bound)], args, &stored, &found, &broken)
 			switch {
 			case err != nil:
 				return 0, err
 			case stored != nil:
 				return s.wasPut(stored, items)
+			case broken && uint64(found) == doc.Revision:
+				return 0, &refused{queue.ErrOvertaken}
 			case doc.Revision == 0:
 				return 0, &refused{queue.ErrExists}
 			}
-			return 0, wrongRevision(existed)
+			return 0, wrongRevision(found != 0)
 		},
 		replay: func(_ context.Context, _ *pgxpool.Conn, stored []byte) (uint64, error) {
 			return s.wasPut(stored, items)
@@ -136,8 +142,7 @@ func (s *Store) wasPut(stored []byte, items []queue.NewItem) (revision uint64, e
 	}
 	now := s.clock.saw(time.UnixMicro(answer.Now))
 	for i := range items {
-		it := &items[i]
-		s.placed(it.Queue, it.Partition, dueAt(it, now), now)
+		s.placedAll(&items[i], now)
 	}
 	return uint64(answer.Revision), nil
 }

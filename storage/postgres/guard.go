@@ -7,7 +7,7 @@ import (
 )
 
 // guards are the documents that groups depend on, as parallel arrays for one statement.
-// Groups with the same guard share a row.
+// Groups with the same guard share a row; they are added in order.
 type guards struct {
 	rows       []int64
 	kinds      []string
@@ -24,7 +24,9 @@ func (gs *guards) add(group int, g *queue.DocumentGuard) {
 		return
 	}
 	if row, found := gs.known[*g]; found {
-		gs.groups[row] = append(gs.groups[row], group)
+		if last := len(gs.groups[row]) - 1; gs.groups[row][last] != group {
+			gs.groups[row] = append(gs.groups[row], group)
+		}
 		return
 	}
 	if gs.known == nil {
@@ -48,20 +50,35 @@ func (gs *guards) args() []any {
 	return []any{gs.rows, gs.kinds, gs.namespaces, gs.names, gs.revisions}
 }
 
-// broke returns why groups fail, of rows that do not hold; found are the revisions that
-// there are, -1 for none.
-func (gs *guards) broke(rows, found []int64) (map[int]error, error) {
-	broken := map[int]error{}
-	for i, row := range rows {
+// groupArgs are args, and then the rows that each group depends on.
+func (gs *guards) groupArgs() []any {
+	var rows []int64
+	var groups []int32
+	for row, of := range gs.groups {
+		for _, group := range of {
+			rows, groups = append(rows, int64(row)), append(groups, int32(group))
+		}
+	}
+	return append(gs.args(), rows, groups)
+}
+
+// overtakenSQL is brokenSQL with the groups, as grp, whose guards do not hold, where the
+// parameters are groupArgs.
+func overtakenSQL(first int) string {
+	return brokenSQL(first) + fmt.Sprintf(`, overtaken as materialized (
+	select g.grp from unnest($%d::bigint[], $%d::integer[]) as g (row, grp) join broken b on b.row = g.row
+)`, first+len(guardColumns), first+len(guardColumns)+1)
+}
+
+// broke returns the groups of rows that do not hold.
+func (gs *guards) broke(rows []int64) (map[int]bool, error) {
+	broken := map[int]bool{}
+	for _, row := range rows {
 		if row < 0 || int(row) >= len(gs.groups) {
 			return nil, fmt.Errorf("answer is about guard %d of %d", row, len(gs.groups))
 		}
-		reason := queue.ErrRevision
-		if found[i] < 0 {
-			reason = queue.ErrNotFound
-		}
 		for _, group := range gs.groups[row] {
-			broken[group] = reason
+			broken[group] = true
 		}
 	}
 	return broken, nil
@@ -71,12 +88,12 @@ func (gs *guards) broke(rows, found []int64) (map[int]error, error) {
 // parameters begin at $first.
 //
 // The lock waits for whoever changes a document, and then shows what that made of it,
-// though the statement began before: so all of a produce comes before a change, or sees
-// it. It lasts until the produce is committed. The order of the documents is the same in
+// though the statement began before: so all that is done by a document comes before
+// a change, or sees it. It lasts until that is committed. The order of the documents is the same in
 // every batch, so that no two wait for each other.
 func brokenSQL(first int) string {
 	return `broken as materialized (
-	select g.row, coalesce(d.revision, -1) as found
+	select g.row
 	from (select * from ` + unnestSQL(first, "g", guardColumns) + ` order by kind, namespace, name, revision) g
 	left join lateral (
 		select d.revision

@@ -29,11 +29,27 @@ type insertion struct {
 	bound bool
 }
 
-// add appends an item that goes to one queue. Rows are told apart by their place, from 1,
-// and carry group, for the statement's own use.
-func (in *insertion) add(it *queue.NewItem, group int) { in.addCopy(it, it.Place(0), group) }
+// addPlaces appends an item in its places but for those that are named, and names them. It
+// returns how many rows that makes, and the row of the item's first place, 0 if that is not
+// among them.
+func (in *insertion) addPlaces(it *queue.NewItem, group int, named map[queue.Key]bool) (first, n int) {
+	for i := range it.Places() {
+		place := it.Place(i)
+		key := queue.Key{ID: it.ID, Queue: place.Queue, Home: place.Queue}
+		if named[key] {
+			continue // a duplicate of itself
+		}
+		named[key] = true
+		in.addCopy(it, place, group)
+		if n++; i == 0 {
+			first = len(in.ids)
+		}
+	}
+	return first, n
+}
 
-// addCopy appends an item in one of its places.
+// addCopy appends an item in one of its places. Rows are told apart by their place, from 1,
+// and carry group, for the statement's own use.
 func (in *insertion) addCopy(it *queue.NewItem, place queue.Copy, group int) {
 	in.ids = append(in.ids, it.ID)
 	in.queues = append(in.queues, int64(place.Queue))
@@ -77,7 +93,7 @@ func (in *insertion) args() []any {
 //     already is not
 //   - inserted_deltas writes their counts
 func insertSQL(first int, where string) string {
-	return insertAtSQL(first, where, `nextval('{s}.seqs')`, `f.due`)
+	return insertAtSQL(first, where, nextSQL, `f.due`)
 }
 
 // insertBoundSQL is insertSQL for items of which some have ordering keys, whose locks are
@@ -85,19 +101,28 @@ func insertSQL(first int, where string) string {
 //
 //   - arriving: those with a key that will be inserted
 //   - arranged: which of them stand behind
-func insertBoundSQL(first int, where string) string {
+//
+// seq is the expression for the place of fresh f in the order of arrival; gone, if any, has
+// items that leave in the same statement.
+func insertBoundSQL(first int, where, seq, gone string) string {
 	return fmt.Sprintf(`arriving as materialized (
 	select f.ord, f.queue, f.key, row_number() over (partition by f.queue, f.key order by f.ord) as nth
-	from unnest($%d::uuid[], $%d::bigint[], $%d::text[]) with ordinality as f (id, queue, key, ord)
-	where f.key <> '' and `, first, first+1, first+orderingColumn) + where + `
+	from unnest($%d::uuid[], $%d::bigint[], $%d::text[], $%d::integer[]) with ordinality as f (id, queue, key, grp, ord)
+	where f.key <> '' and `, first, first+1, first+orderingColumn, first+groupColumn) + where + `
 		and (select i.id from {s}.items i where i.id = f.id and i.queue = f.queue and i.home = f.queue) is null
 ), arranged as materialized (
-	select a.ord, a.nth > 1 or (` + livesSQL("a.queue", "a.key", "") + `) is not null as behind from arriving a
-), ` + insertAtSQL(first, where, `nextval('{s}.seqs')`, `case when f.ord in (select ord from arranged where behind) then `+foreverSQL+` else f.due end`)
+	select a.ord, a.nth > 1 or (` + livesSQL("a.queue", "a.key", gone) + `) is not null as behind from arriving a
+), ` + insertAtSQL(first, where, seq, `case when f.ord in (select ord from arranged where behind) then `+foreverSQL+` else f.due end`)
 }
 
-// orderingColumn is the place of the ordering keys among the arrays of an insertion.
-const orderingColumn = 12
+// The places among the arrays of an insertion of the ordering keys and of the groups.
+const (
+	orderingColumn = 12
+	groupColumn    = 16
+)
+
+// nextSQL is a place in the order of arrival for any new item.
+const nextSQL = `nextval('{s}.seqs')`
 
 // livesSQL looks for an item that a key binds, from its end: at the beginning of a key is
 // where those were that have left. gone, if any, has items that do not count.
@@ -117,7 +142,7 @@ const arrivedSQL = `1 / ((select count(*) from inserted where ordering_key <> ''
 // end of a JSON object, and a condition for it to be true.
 func insertParts(first int, where string, bound bool) (insert, answer, check string) {
 	if bound {
-		return insertBoundSQL(first, where), `, 'behind', (select jsonb_agg(ord) from arranged where behind)`, arrivedSQL
+		return insertBoundSQL(first, where, nextSQL, ""), `, 'behind', (select jsonb_agg(ord) from arranged where behind)`, arrivedSQL
 	}
 	return insertSQL(first, where), ``, `true`
 }

@@ -52,16 +52,18 @@ var lockKeysSQL = lockHashesSQL(`select distinct ` + keyHashSQL("k.queue", "k.ke
 	from unnest($1::bigint[], $2::text[]) as k (queue, key)
 	where k.key <> ''`)
 
-// lockFoundSQL takes the locks of the keys that bind items. What an item's key is never
-// changes, nor whether it binds, as long as its token does not.
-var lockFoundSQL = lockHashesSQL(`select distinct ` + keyHashSQL("e.queue", "i.ordering_key") + ` as hash
+// lockFoundSQL takes the locks of the keys that bind items, and of keys that are named. What
+// an item's key is never changes, nor whether it binds, as long as its token does not.
+var lockFoundSQL = lockHashesSQL(`select ` + keyHashSQL("e.queue", "i.ordering_key") + ` as hash
 	from unnest($1::uuid[], $2::bigint[], $3::bigint[]) as e (id, queue, home)
 	cross join lateral (
 		select i.ordering_key, i.dead_from from {s}.items i
 		where i.id = e.id and i.queue = e.queue and i.home = e.home
 		limit 1
 	) i
-	where ` + boundSQL + ``)
+	where ` + boundSQL + `
+	union
+	select ` + keyHashSQL("k.queue", "k.key") + ` from unnest($4::bigint[], $5::text[]) as k (queue, key)`)
 
 // boundSQL says of items i whether their key binds them. Conditions of an index name it.
 const boundSQL = `i.ordering_key <> '' and i.dead_from is null`

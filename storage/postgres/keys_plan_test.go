@@ -72,8 +72,15 @@ func TestP10_OrderingKeysCostWhatIsTouched(t *testing.T) {
 	w.exec(`update {s}.items set held = true, counter = 1 where id = $1`, [16]byte(head.ID))
 	head = w.first(q)
 	var all settlements
-	all.add(new(settlementOf(head, queue.Complete, 0)), 0, 0, false)
+	all.add(new(settlementOf(head, queue.Complete, 0)), 0, 0, false, map[queue.Key]bool{})
 	settle := slices.Concat([]any{at, fixed, marker}, all.args())
+	var telling settlements
+	tells, told := settlementOf(head, queue.Complete, 0), keyed(0, "hot")
+	told.Topic, told.Copies = other, []queue.Copy{{Queue: q}, {Queue: other}}
+	told.Guard = &queue.DocumentGuard{Kind: "queue", Namespace: 1, Name: "topic", Revision: 1}
+	tells.Produce = []queue.NewItem{told}
+	telling.add(&tells, 0, 0, false, map[queue.Key]bool{})
+	settleAndProduce := slices.Concat([]any{at, fixed, marker}, telling.args(), telling.itemArgs())
 	var named found
 	named.add(head.Key)
 	one, zero := []int64{int64(other)}, []int64{0}
@@ -89,10 +96,11 @@ func TestP10_OrderingKeysCostWhatIsTouched(t *testing.T) {
 			most       int
 		}{
 			{"locks of what is named", lockKeysSQL, names, 5},
-			{"locks of what is found", lockFoundSQL, named.args(), 2},
+			{"locks of what is found", lockFoundSQL, append(named.args(), []int64{}, []string{}), 2},
 			{"produce", produceTexts[1], produce, 5},
 			{"produce by key", produceKeyedTexts[1], produceKeyed, 5},
 			{"settle", settleTexts[1][0][1], settle, 6},
+			{"settle and produce", settleTexts[1][1][1], settleAndProduce, 8},
 			{"purge", purgeBoundSQL, []any{at, fixed, named.ids, named.queues, named.homes, 10, "", marker, nil, []int32{}, false, []string{"hot"}}, 2},
 			{"names for a move", nameMovesSQL, named.args(), 1},
 			{"names for a purge", nameKeysSQL, []any{named.ids, named.queues, named.homes}, 1},
@@ -140,6 +148,6 @@ func TestP05_AKeyPassesByWhatAnOldSnapshotKeeps(t *testing.T) {
 	p := newPlan([]queue.ProduceGroup{group(keyed(q, "hot"))}, nil, nil)
 	w.wantFlat("produce", 100, produceTexts[1], slices.Concat([]any{at, fixed, uuid.New()}, p.fresh.args())...)
 	var all settlements
-	all.add(new(settlementOf(head, queue.Complete, 0)), 0, 0, false)
+	all.add(new(settlementOf(head, queue.Complete, 0)), 0, 0, false, map[queue.Key]bool{})
 	w.wantFlat("settle", 150, settleTexts[1][0][1], slices.Concat([]any{at, fixed, uuid.New()}, all.args())...)
 }

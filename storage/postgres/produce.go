@@ -85,8 +85,7 @@ select (select answer from mark), (select now from clock),
 	array(select row from known order by row),
 	array(select hash from known order by row),
 	array(select item from known order by row),
-	array(select row from broken order by row),
-	array(select found from broken order by row)`
+	array(select row from broken order by row)`
 }
 
 // goesOnSQL says that no key is known and every guard holds.
@@ -158,18 +157,18 @@ type findings struct {
 	stored []byte
 	now    time.Time
 	keys   map[dedupeKey]knownKey
-	broken map[int]error
+	broken map[int]bool
 }
 
 func (s *Store) sendKeyed(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, p *plan) (f findings, err error) {
 	at, fixed := s.clock.params()
 	asked, args := p.ask()
 	args = slices.Concat([]any{at, fixed, marker}, p.guards.args(), args, p.keys.args(), p.fresh.args())
-	var rows, brokenRows, revisions []int64
+	var rows, brokenRows []int64
 	var hashes [][]byte
 	var items [][16]byte
 	err = s.insert(ctx, conn, &p.fresh, produceKeyedTexts[index(p.fresh.bound)], args,
-		&f.stored, &f.now, &rows, &hashes, &items, &brokenRows, &revisions)
+		&f.stored, &f.now, &rows, &hashes, &items, &brokenRows)
 	if err != nil {
 		return f, err
 	}
@@ -179,7 +178,7 @@ func (s *Store) sendKeyed(ctx context.Context, conn *pgxpool.Conn, marker uuid.U
 		copy(known.hash[:], hashes[i])
 		f.keys[asked[row]] = known
 	}
-	f.broken, err = p.guards.broke(brokenRows, revisions)
+	f.broken, err = p.guards.broke(brokenRows)
 	return f, err
 }
 

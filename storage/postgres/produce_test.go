@@ -267,7 +267,7 @@ func TestP10_ProduceProbesPrimaryKeysAlone(t *testing.T) {
 	w.exec(`insert into {s}.documents (kind, namespace, name, revision, value)
 		select 'queue', 1, 'q' || n, n, '' from generate_series(1, 20000) n`)
 	w.exec(`analyze {s}.documents`)
-	call.Guard = &queue.DocumentGuard{Kind: "queue", Namespace: 1, Name: "q7", Revision: 7}
+	call.Items[0].Guard = &queue.DocumentGuard{Kind: "queue", Namespace: 1, Name: "q7", Revision: 7}
 	p := newPlan([]queue.ProduceGroup{call}, nil, nil)
 	at, fixed := w.store.clock.params()
 	head := []any{at, fixed, uuid.New()}

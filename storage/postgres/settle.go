@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,11 +23,11 @@ import (
 // which takes their locks.
 func (s *Store) Settle(ctx context.Context, groups []queue.SettleGroup) (queue.SettleAnswer, error) {
 	rounds := settleRounds(groups)
-	queues := settledQueues(groups)
+	queues, binds := settledQueues(groups)
 	for try := 0; ; try++ {
 		answer, err := commit(ctx, s, unit[queue.SettleAnswer]{
 			run: func(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID) (queue.SettleAnswer, error) {
-				bound := s.keyed.any(queues)
+				bound := binds || s.keyed.any(queues)
 				stored, locks, err := s.sendSettlement(ctx, conn, marker, rounds, bound)
 				if isUndone(err) && !bound {
 					stored, locks, err = s.sendSettlement(ctx, conn, marker, rounds, true)
@@ -52,35 +53,56 @@ func (s *Store) Settle(ctx context.Context, groups []queue.SettleGroup) (queue.S
 	}
 }
 
-// settledQueues are those that entries are settled in.
-func settledQueues(groups []queue.SettleGroup) map[queue.Number]bool {
-	queues := map[queue.Number]bool{}
+// settledQueues are those that entries are settled in. binds says that something is produced
+// that has an ordering key.
+func settledQueues(groups []queue.SettleGroup) (queues map[queue.Number]bool, binds bool) {
+	queues = map[queue.Number]bool{}
 	for i := range groups {
 		for j := range groups[i].Entries {
-			queues[groups[i].Entries[j].Key.Queue] = true
+			e := &groups[i].Entries[j]
+			queues[e.Key.Queue] = true
+			binds = binds || slices.ContainsFunc(e.Produce, func(it queue.NewItem) bool { return it.OrderingKey != "" })
 		}
 	}
-	return queues
+	return queues, binds
+}
+
+// appendKeys appends the ordering key of a new item in each of its queues.
+func appendKeys(queues []int64, keys []string, it *queue.NewItem) ([]int64, []string) {
+	if it.OrderingKey == "" {
+		return queues, keys
+	}
+	for c := range it.Places() {
+		queues = append(queues, int64(it.Place(c).Queue))
+		keys = append(keys, it.OrderingKey)
+	}
+	return queues, keys
 }
 
 // sendSettlement sends a batch, if bound with the locks of its ordering keys, which it
-// counts.
+// counts: those that bind its items, and those of what it produces.
 func (s *Store) sendSettlement(ctx context.Context, conn *pgxpool.Conn, marker uuid.UUID, rounds []settleRound, bound bool) (
 	stored []byte, locks int, err error,
 ) {
 	var batch pgx.Batch
 	if bound {
 		var all found
+		var queues []int64
+		var keys []string
 		for _, round := range rounds {
 			for _, group := range round.groups {
 				for i := range group.Entries {
-					for _, key := range places(&group.Entries[i]) {
+					e := &group.Entries[i]
+					for _, key := range places(e) {
 						all.add(key)
+					}
+					for j := range e.Produce {
+						queues, keys = appendKeys(queues, keys, &e.Produce[j])
 					}
 				}
 			}
 		}
-		batch.Queue(s.text(lockFoundSQL), all.args()...)
+		batch.Queue(s.text(lockFoundSQL), append(all.args(), queues, keys)...)
 	}
 	for i, round := range rounds {
 		s.queueSettlement(&batch, marker, round, i == 0, bound)
@@ -140,7 +162,7 @@ func settleRounds(groups []queue.SettleGroup) []settleRound {
 			last = &rounds[len(rounds)-1]
 		}
 		for j := range groups[i].Entries {
-			for _, key := range places(&groups[i].Entries[j]) {
+			for _, key := range allPlaces(&groups[i].Entries[j]) {
 				named[key] = i
 			}
 		}
@@ -153,7 +175,7 @@ func settleRounds(groups []queue.SettleGroup) []settleRound {
 // meets says whether entries are about a place that a group since then is about, too.
 func meets(entries []queue.Settlement, named map[queue.Key]int, since int) bool {
 	for i := range entries {
-		for _, key := range places(&entries[i]) {
+		for _, key := range allPlaces(&entries[i]) {
 			if group, found := named[key]; found && group >= since {
 				return true
 			}
@@ -168,6 +190,19 @@ func places(e *queue.Settlement) []queue.Key {
 		return []queue.Key{e.Key}
 	}
 	return []queue.Key{e.Key, {ID: e.Key.ID, Queue: e.DeadQueue, Home: e.Key.Home}}
+}
+
+// allPlaces are also those of the items that an entry produces.
+func allPlaces(e *queue.Settlement) []queue.Key {
+	all := places(e)
+	for i := range e.Produce {
+		it := &e.Produce[i]
+		for c := range it.Places() {
+			to := it.Place(c).Queue
+			all = append(all, queue.Key{ID: it.ID, Queue: to, Home: to})
+		}
+	}
+	return all
 }
 
 // settlements are the arrays of settleColumns.
@@ -190,6 +225,9 @@ type settlements struct {
 	keys                   keys
 	items                  insertion
 	itemTurns              []int32
+	guards                 guards
+	// produces says that there are items, also ones without a place.
+	produces bool
 	// turn numbers entries and items in their order, from 1.
 	turn int32
 }
@@ -199,21 +237,20 @@ func (s *Store) queueSettlement(batch *pgx.Batch, marker uuid.UUID, round settle
 	var all settlements
 	place := round.place
 	for i, group := range round.groups {
-		seen := make(map[queue.Key]bool, len(group.Entries))
+		seen, produced := make(map[queue.Key]bool, len(group.Entries)), map[queue.Key]bool{}
 		for j := range group.Entries {
 			e := &group.Entries[j]
-			all.add(e, place, round.group+i, seen[e.Key])
+			all.add(e, place, round.group+i, seen[e.Key], produced)
 			seen[e.Key] = true
 			place++
 		}
 	}
 	at, fixed := s.clock.params()
 	args := append([]any{at, fixed, marker}, all.args()...)
-	produces := len(all.items.ids) > 0
-	if produces {
+	if all.produces {
 		args = append(args, all.itemArgs()...)
 	}
-	batch.Queue(s.text(settleTexts[index(first)][index(produces)][index(bound)]), args...)
+	batch.Queue(s.text(settleTexts[index(first)][index(all.produces)][index(bound)]), args...)
 }
 
 func index(yes bool) int {
@@ -223,8 +260,9 @@ func index(yes bool) int {
 	return 0
 }
 
-// add appends an entry. again says that its group named the item before.
-func (all *settlements) add(e *queue.Settlement, place, group int, again bool) {
+// add appends an entry. again says that its group named the item before; produced are the
+// places of items that its group has produced.
+func (all *settlements) add(e *queue.Settlement, place, group int, again bool, produced map[queue.Key]bool) {
 	all.leases.add(place, e.Key, e.Token)
 	all.groups = append(all.groups, int32(group))
 	all.again = append(all.again, again)
@@ -250,10 +288,14 @@ func (all *settlements) add(e *queue.Settlement, place, group int, again bool) {
 	all.records.add(e.Record)
 	for i := range e.Produce {
 		it := &e.Produce[i]
-		all.turn++
-		all.itemTurns = append(all.itemTurns, all.turn)
-		all.items.add(it, place)
-		all.keys.add(it, len(all.items.ids), place)
+		all.guards.add(group, it.Guard)
+		row, n := all.items.addPlaces(it, place, produced)
+		for range n {
+			all.turn++
+			all.itemTurns = append(all.itemTurns, all.turn)
+		}
+		all.keys.add(it, row, n, place)
+		all.produces = true
 	}
 }
 
@@ -265,7 +307,7 @@ func (all *settlements) args() []any {
 
 // itemArgs follow args where there are items.
 func (all *settlements) itemArgs() []any {
-	return append(append([]any{all.turn, all.itemTurns}, all.keys.args()...), all.items.args()...)
+	return slices.Concat([]any{all.turn, all.itemTurns}, all.guards.groupArgs(), all.keys.args(), all.items.args())
 }
 
 // leases are the arrays of entryColumns.
@@ -291,6 +333,7 @@ func (l *leases) args() []any {
 // keys are the arrays of keyColumns.
 type keys struct {
 	rows          []int64
+	copies        []int32
 	entries       []int32
 	scopes        []int64
 	calls         []bool
@@ -299,13 +342,15 @@ type keys struct {
 	queues, ttls  []int64
 }
 
-// add appends an item's key, if it has one. row is that of the first of its copies.
-func (k *keys) add(it *queue.NewItem, row, entry int) {
+// add appends an item's key, if it has one that is to be kept. row is that of its first
+// place, 0 if that is not new, and n how many places are.
+func (k *keys) add(it *queue.NewItem, row, n, entry int) bool {
 	d := it.Dedupe
-	if d == nil {
-		return
+	if d == nil || row == 0 && it.Places() > 0 {
+		return false
 	}
 	k.rows = append(k.rows, int64(row))
+	k.copies = append(k.copies, int32(n))
 	k.entries = append(k.entries, int32(entry))
 	k.scopes = append(k.scopes, int64(d.Scope))
 	k.calls = append(k.calls, d.Call)
@@ -318,10 +363,11 @@ func (k *keys) add(it *queue.NewItem, row, entry int) {
 	}
 	k.queues = append(k.queues, int64(first))
 	k.ttls = append(k.ttls, d.TTL.Microseconds())
+	return true
 }
 
 func (k *keys) args() []any {
-	return []any{k.rows, k.entries, k.scopes, k.calls, k.names, k.hashes, k.items, k.queues, k.ttls}
+	return []any{k.rows, k.copies, k.entries, k.scopes, k.calls, k.names, k.hashes, k.items, k.queues, k.ttls}
 }
 
 // settled makes the answer of what the statements left in the marker, the first time
@@ -363,8 +409,7 @@ func (s *Store) settled(groups []queue.SettleGroup, stored []byte) (queue.Settle
 			continue
 		}
 		for j := range e.Produce {
-			it := &e.Produce[j]
-			s.placed(it.Queue, it.Partition, dueAt(it, answer.Now), answer.Now)
+			s.placedAll(&e.Produce[j], answer.Now)
 		}
 	}
 	s.promoted(promotions, answer.Now)
@@ -377,6 +422,16 @@ func (s *Store) placed(q queue.Number, partition int32, at, now time.Time) {
 	s.heads.lower(q, partition, at)
 	if !at.After(now) {
 		s.hints.add(place{q, partition}, at)
+	}
+}
+
+// placedAll is placed for a new item, which may be where it was already or behind another:
+// a word too many does no harm.
+func (s *Store) placedAll(it *queue.NewItem, now time.Time) {
+	due := dueAt(it, now)
+	for c := range it.Places() {
+		to := it.Place(c)
+		s.placed(to.Queue, to.Partition, due, now)
 	}
 }
 

@@ -29,6 +29,7 @@ const (
 	statusGone    = "3"
 	statusOver    = "4"
 	statusUndone  = "5"
+	statusBroken  = "6"
 )
 
 // The outcomes, by [queue.Outcome].
@@ -61,10 +62,11 @@ var settleColumns = append(append(entryColumns[:len(entryColumns):len(entryColum
 ), recordColumns...)
 
 // What follows the arrays of the entries, if they produce: how many turns there are,
-// the turns of the items, the arrays of their keys and their own.
+// the turns of the items, the arrays of their guards, of their keys and their own.
 var (
 	turnsFirst   = 4 + len(settleColumns)
-	keysFirst    = turnsFirst + 2
+	guardedFirst = turnsFirst + 2
+	keysFirst    = guardedFirst + len(guardColumns) + 2
 	produceFirst = keysFirst + len(keyColumns)
 )
 
@@ -85,16 +87,26 @@ var (
 //     taken again.
 //   - moved: the others. What stands behind another stays there, unless it is the next.
 func settleSQL(first, produces, bound bool) string {
-	seqs, seq := ``, `nextval('{s}.seqs')`
+	seqs, seq, overtaken := ``, nextSQL, ``
 	if produces {
+		overtaken = `
+		when l.grp in (select grp from overtaken) then ` + statusBroken
 		seqs = fmt.Sprintf(`, seqs as materialized (
 	select array(select nextval('{s}.seqs') from generate_series(1, $%d::integer)) as s
-)`, turnsFirst)
+)`, turnsFirst) + `, ` + overtakenSQL(guardedFirst)
 		seq = `(select s from seqs)[r.turn]`
 	}
 	keys := withoutKeys
 	if bound {
 		keys = withKeys
+	}
+	inserts, check := ``, keys.check
+	if produces {
+		inserts = settledInsertSQL(bound) + `, `
+	}
+	if produces && bound {
+		check = `
+	where ` + arrivedSQL
 	}
 	text := `with ` + clockSQL + seqs + `, entry as materialized (
 	select * from ` + unnestSQL(4, "e", settleColumns) + `
@@ -115,7 +127,7 @@ func settleSQL(first, produces, bound bool) string {
 		and c.attempts_limit > 0 and c.new_attempts >= c.attempts_limit as buries
 	from charged c
 ), judged as (
-	select l.*, case
+	select l.*, case` + overtaken + `
 		when l.held is null then ` + statusGone + `
 		when l.has_counter <> l.counter or l.has_random <> l.random then ` + statusStale + `
 		when not l.not_live and not l.held then ` + statusStale + `
@@ -209,21 +221,27 @@ func settleSQL(first, produces, bound bool) string {
 	union all
 	select place, case status when ` + statusApplied + ` then ` + statusUndone + ` else status end, false, null, 0
 	from ruled where not good
-), answered as materialized (
+), ` + inserts + `answered as materialized (
 	select jsonb_build_object('now', ` + micros("clock.now") + `, 'entries', (
 		select jsonb_agg(jsonb_build_array(place, status, buried, ` + micros("at") + `, partition)) from said
 	)` + keys.answer + `) as answer
-	from clock` + keys.check + `
+	from clock` + check + `
 ), mark as (
 	` + markSQL(first) + `
 )`
-	if produces {
-		text += `, ` + keySQL(keysFirst, `k.entry in (select place from applied)`) + `, ` +
-			insertAtSQL(produceFirst, `(f.grp in (select place from applied)) is true and `+keyedSQL,
-				fmt.Sprintf(`(select s from seqs)[($%d::integer[])[f.ord]]`, turnsFirst+1), `f.due`)
-	}
 	return text + `
 select answer from mark`
+}
+
+// settledInsertSQL inserts what entries of good groups produce, each in its turn.
+func settledInsertSQL(bound bool) string {
+	where := `(f.grp in (select place from applied)) is true and ` + keyedSQL
+	seq := fmt.Sprintf(`(select s from seqs)[($%d::integer[])[f.ord]]`, turnsFirst+1)
+	insert := insertAtSQL(produceFirst, where, seq, `f.due`)
+	if bound {
+		insert = insertBoundSQL(produceFirst, where, seq, "gone")
+	}
+	return keySQL(keysFirst, `k.entry in (select place from applied)`) + `, ` + insert
 }
 
 // settleKeys are the parts of [settleSQL] that are about ordering keys.
@@ -276,10 +294,11 @@ var settleTexts = [2][2][2]string{
 	{{settleSQL(true, false, false), settleSQL(true, false, true)}, {settleSQL(true, true, false), settleSQL(true, true, true)}},
 }
 
-// keyColumns are the idempotency keys of items to produce: row is the item's place
-// among them, from 1.
+// keyColumns are the idempotency keys of items to produce: row is the place of the item's
+// first copy among them, from 1, and copies how many follow each other.
 var keyColumns = []column{
 	{"row", "bigint"},
+	{"copies", "integer"},
 	{"entry", "integer"},
 	{"scope", "bigint"},
 	{"call", "boolean"},
@@ -297,6 +316,8 @@ var keyColumns = []column{
 func keySQL(first int, where string) string {
 	return `keyed as materialized (
 	select * from ` + unnestSQL(first, "k", keyColumns) + `
+), keyed_rows as materialized (
+	select k.row as first, k.row + n as row from keyed k cross join generate_series(0, k.copies - 1) n
 ), offered as materialized (
 	select distinct on (k.scope, k.call, k.key) k.*
 	from keyed k
@@ -317,6 +338,8 @@ func keySQL(first int, where string) string {
 // keyedSQL is the condition on fresh items f that their key, if they have one, was
 // taken for them. "Is true" keeps the planner from making joins of what it can look up
 // in a hash.
-const keyedSQL = `(f.ord not in (select row from keyed) or f.ord in (
-		select o.row from offered o where ((o.scope, o.call, o.key) in (select scope, call, key from taken)) is true
+const keyedSQL = `(f.ord not in (select row from keyed_rows) or f.ord in (
+		select r.row from keyed_rows r where (r.first in (
+			select o.row from offered o where ((o.scope, o.call, o.key) in (select scope, call, key from taken)) is true
+		)) is true
 	))`

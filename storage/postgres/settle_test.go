@@ -379,7 +379,7 @@ func TestP10_SettleProbesThePrimaryKeyAlone(t *testing.T) {
 			s := &group.Entries[j]
 			s.Produce = []queue.NewItem{{ID: queue.NewID(), Queue: other, Dedupe: &queue.Dedupe{Scope: other, Key: strconv.Itoa(len(all.places))}}}
 			leases.add(len(all.places), s.Key, s.Token)
-			all.add(s, len(all.places), i, false)
+			all.add(s, len(all.places), i, false, map[queue.Key]bool{})
 		}
 	}
 	at, fixed := w.store.clock.params()

@@ -116,6 +116,9 @@ func (s *Store) Put(ctx context.Context, doc storage.Document, items ...queue.Ne
 	if err := checkRevision(stored, doc.Revision); err != nil {
 		return 0, s.lookAt(ctx, s.last, err)
 	}
+	if err := s.checkGuards(arrivals); err != nil {
+		return 0, s.lookAt(ctx, s.last, err)
+	}
 	for i := range arrivals {
 		if _, err := s.insert(arrivals[i], now); err != nil {
 			return 0, s.abandon(err)

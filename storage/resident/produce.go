@@ -33,7 +33,7 @@ func (s *Store) Produce(ctx context.Context, groups []queue.ProduceGroup) (queue
 	answer.Now = instant(now)
 	for i := range groups {
 		if answer.Groups[i].Err == nil {
-			answer.Groups[i].Err = s.checkGuard(groups[i].Guard)
+			answer.Groups[i].Err = s.checkGuards(arrivals[i])
 		}
 		if answer.Groups[i].Err != nil {
 			continue
@@ -119,20 +119,22 @@ func (s *Store) produce(items []arrival, now int64) (queue.ProduceResult, error)
 	return result, nil
 }
 
-// checkGuard says whether a document is as the caller of a produce read it.
-func (s *Store) checkGuard(g *queue.DocumentGuard) error {
-	if g == nil {
-		return nil
+// checkGuards says whether the documents by which items were made are as they were. Items
+// that were made together share theirs.
+func (s *Store) checkGuards(items []arrival) error {
+	var held *queue.DocumentGuard
+	for i := range items {
+		g := items[i].Guard
+		if g == nil || g == held {
+			continue
+		}
+		stored := s.documents.get(storage.DocumentKey{Kind: g.Kind, Namespace: g.Namespace, Name: g.Name})
+		if stored == nil || stored.Revision != g.Revision {
+			return queue.ErrOvertaken
+		}
+		held = g
 	}
-	stored := s.documents.get(storage.DocumentKey{Kind: g.Kind, Namespace: g.Namespace, Name: g.Name})
-	switch {
-	case stored == nil:
-		return queue.ErrNotFound
-	case stored.Revision != g.Revision:
-		return queue.ErrRevision
-	default:
-		return nil
-	}
+	return nil
 }
 
 // insert adds an item in all of its places, unless its key or the item itself is known:

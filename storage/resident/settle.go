@@ -77,6 +77,12 @@ func entrySize(t *queue.Settlement) int {
 // settle judges every entry of a group before it applies any.
 func (s *Store) settle(entries []queue.Settlement, follow []arrival, now int64) ([]queue.Settled, error) {
 	settled := make([]queue.Settled, len(entries))
+	if s.checkGuards(follow) != nil {
+		for i := range settled {
+			settled[i].Status = queue.Overtaken
+		}
+		return settled, nil
+	}
 	slots := make([]slot, len(entries))
 	good := true
 	var err error

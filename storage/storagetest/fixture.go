@@ -347,6 +347,8 @@ func statusName(s queue.SettleStatus) string {
 		return "over limit"
 	case queue.Undone:
 		return "undone"
+	case queue.Overtaken:
+		return "overtaken"
 	default:
 		return "invalid"
 	}

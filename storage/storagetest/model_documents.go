@@ -40,6 +40,9 @@ func (m *Model) Put(ctx context.Context, doc storage.Document, items ...queue.Ne
 	case stored.Revision != doc.Revision:
 		return 0, queue.ErrRevision
 	}
+	if err := m.checkGuards(items); err != nil {
+		return 0, err
+	}
 	// One count for all documents, so that a name used again starts above its past.
 	m.revision++
 	doc = cloneDocument(doc)

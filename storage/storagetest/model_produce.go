@@ -36,7 +36,7 @@ func (m *Model) Produce(ctx context.Context, groups []queue.ProduceGroup) (queue
 
 // produceGroup judges the whole group before it inserts anything.
 func (m *Model) produceGroup(group queue.ProduceGroup, now time.Time) queue.ProduceResult {
-	if err := m.checkGuard(group.Guard); err != nil {
+	if err := m.checkGuards(group.Items); err != nil {
 		return queue.ProduceResult{Err: err}
 	}
 	first := map[dedupeKey]queue.NewItem{}
@@ -66,20 +66,19 @@ func (m *Model) produceGroup(group queue.ProduceGroup, now time.Time) queue.Prod
 	return result
 }
 
-// checkGuard says whether a document is as the caller of a produce read it.
-func (m *Model) checkGuard(g *queue.DocumentGuard) error {
-	if g == nil {
-		return nil
+// checkGuards says whether the documents by which items were made are as they were.
+func (m *Model) checkGuards(items []queue.NewItem) error {
+	for _, item := range items {
+		g := item.Guard
+		if g == nil {
+			continue
+		}
+		doc, found := m.documents[storage.DocumentKey{Kind: g.Kind, Namespace: g.Namespace, Name: g.Name}]
+		if !found || doc.Revision != g.Revision {
+			return queue.ErrOvertaken
+		}
 	}
-	doc, found := m.documents[storage.DocumentKey{Kind: g.Kind, Namespace: g.Namespace, Name: g.Name}]
-	switch {
-	case !found:
-		return queue.ErrNotFound
-	case doc.Revision != g.Revision:
-		return queue.ErrRevision
-	default:
-		return nil
-	}
+	return nil
 }
 
 // insert adds an item in all of its places, unless its dedupe key is known or it is there

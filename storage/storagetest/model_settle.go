@@ -24,6 +24,14 @@ func (m *Model) Settle(ctx context.Context, groups []queue.SettleGroup) (queue.S
 // settleGroup judges every entry before it applies any.
 func (m *Model) settleGroup(group queue.SettleGroup, now time.Time) []queue.Settled {
 	settled := make([]queue.Settled, len(group.Entries))
+	for _, s := range group.Entries {
+		if m.checkGuards(s.Produce) != nil {
+			for i := range settled {
+				settled[i].Status = queue.Overtaken
+			}
+			return settled
+		}
+	}
 	named := map[queue.Key]bool{}
 	good := true
 	for i, s := range group.Entries {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,7 +71,7 @@ func (c *comparison) produce() error {
 	}
 	return c.both(func(side int, b storage.Backend) (string, error) {
 		for i := range groups {
-			groups[i].Guard = guards[i][side]
+			guardAll(groups[i].Items, guards[i][side])
 		}
 		answer, err := b.Produce(c.ctx, groups)
 		if err != nil {
@@ -83,14 +84,20 @@ func (c *comparison) produce() error {
 			if mismatch, ok := errors.AsType[*queue.MismatchError](group.Err); ok {
 				at = mismatch.Index
 			}
-			fmt.Fprintf(&s, "group %d: error %v at %d, revision %v, gone %v\n", i, group.Err != nil, at,
-				errors.Is(group.Err, queue.ErrRevision), errors.Is(group.Err, queue.ErrNotFound))
+			fmt.Fprintf(&s, "group %d: error %v at %d, overtaken %v\n", i, group.Err != nil, at, errors.Is(group.Err, queue.ErrOvertaken))
 			for _, p := range group.Items {
 				fmt.Fprintln(&s, p.ID, p.Duplicate, clockTime(p.DueAt))
 			}
 		}
 		return s.String(), nil
 	})
+}
+
+// guardAll gives items a guard, or none.
+func guardAll(items []queue.NewItem, g *queue.DocumentGuard) {
+	for i := range items {
+		items[i].Guard = g
+	}
 }
 
 // fanOut makes an item one of a topic, with any number of copies.
@@ -204,8 +211,11 @@ func (c *comparison) settle() error {
 		var group [2]queue.SettleGroup
 		for _, r := range c.pickReceipts(1 + c.rng.IntN(3)) {
 			s := c.randomSettlement(r.key)
+			guards := c.randomGuard()
 			for side := range group {
 				s.Token = r.tokens[side]
+				s.Produce = slices.Clone(s.Produce)
+				guardAll(s.Produce, guards[side])
 				group[side].Entries = append(group[side].Entries, s)
 			}
 		}
@@ -265,9 +275,11 @@ func (c *comparison) randomSettlement(key queue.Key) queue.Settlement {
 	if chance(c.rng, 50) {
 		s.Record = attempt(pick(c.rng, "s1", "s2"), "verdict")
 	}
-	if chance(c.rng, 10) {
+	if chance(c.rng, 20) {
 		item := c.randomItem(pick(c.rng, c.queues...))
-		item.OrderingKey = "" // as the contract says
+		if chance(c.rng, 50) {
+			c.fanOut(&item)
+		}
 		s.Produce = []queue.NewItem{item}
 	}
 	return s
@@ -397,8 +409,13 @@ func (c *comparison) changeDocument() error {
 	remove := revisions[model] != 0 && chance(c.rng, 25)
 	var items []queue.NewItem
 	if chance(c.rng, 40) {
-		items = append(items, c.randomItem(pick(c.rng, c.queues...)))
+		item := c.randomItem(pick(c.rng, c.queues...))
+		if chance(c.rng, 50) {
+			c.fanOut(&item)
+		}
+		items = append(items, item)
 	}
+	guards := c.randomGuard()
 	var newest [2]uint64
 	var refused error
 	err := c.both(func(side int, b storage.Backend) (string, error) {
@@ -406,9 +423,10 @@ func (c *comparison) changeDocument() error {
 			refused = b.Delete(c.ctx, doc.DocumentKey, revisions[side])
 		} else {
 			doc.Revision = revisions[side]
+			guardAll(items, guards[side])
 			newest[side], refused = b.Put(c.ctx, doc, items...)
 		}
-		for _, known := range []error{queue.ErrExists, queue.ErrRevision, queue.ErrNotFound} {
+		for _, known := range []error{queue.ErrExists, queue.ErrRevision, queue.ErrNotFound, queue.ErrOvertaken} {
 			if errors.Is(refused, known) {
 				return known.Error(), nil
 			}

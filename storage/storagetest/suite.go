@@ -30,7 +30,7 @@ type testCase struct {
 func Run(t *testing.T, harness func(t *testing.T) Harness) {
 	for _, c := range slices.Concat(
 		orderCases, keyCases, takerCases, scheduleCases, placeCases,
-		fencingCases, counterCases, buryCases, groupCases, dedupeCases, topicCases,
+		fencingCases, counterCases, buryCases, groupCases, dedupeCases, topicCases, toldTopicCases,
 		extendCases, sweepCases, guardCases, moveCases, purgeCases, importCases,
 		listCases, statsCases, documentCases, journalCases,
 		contentCases, concurrencyCases, lifeCases, durabilityCases,

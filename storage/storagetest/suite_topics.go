@@ -19,6 +19,12 @@ func fanned(topic queue.Number, item queue.NewItem, queues ...queue.Number) queu
 	return item
 }
 
+// guarded is the group of items that were made by one revision of a document.
+func guarded(guard *queue.DocumentGuard, items ...queue.NewItem) queue.ProduceGroup {
+	guardAll(items, guard)
+	return queue.ProduceGroup{Items: items}
+}
+
 func guardOf(doc storage.Document, revision uint64) *queue.DocumentGuard {
 	return &queue.DocumentGuard{Kind: doc.Kind, Namespace: doc.Namespace, Name: doc.Name, Revision: revision}
 }
@@ -30,10 +36,10 @@ func (f *fixture) wantTotal(what string, q queue.Number, want int) {
 	}
 }
 
-func (f *fixture) wantRefused(what string, got queue.ProduceResult, want error) {
+func (f *fixture) wantOvertaken(what string, got queue.ProduceResult) {
 	f.Helper()
-	if !errors.Is(got.Err, want) || len(got.Items) != 0 {
-		f.Errorf("%s: got %+v, want %v and no items", what, got, want)
+	if !errors.Is(got.Err, queue.ErrOvertaken) || len(got.Items) != 0 {
+		f.Errorf("%s: got %+v, want %v and no items", what, got, queue.ErrOvertaken)
 	}
 }
 
@@ -167,13 +173,13 @@ var topicCases = []testCase{
 		before, good, after := f.item(q), f.keyed(q, "good", "a"), f.item(q)
 		results := f.produceGroups(
 			queue.ProduceGroup{Items: []queue.NewItem{before}},
-			queue.ProduceGroup{Items: []queue.NewItem{f.item(q), f.keyed(q, "k", "a")}, Guard: guardOf(doc, old)},
-			queue.ProduceGroup{Items: []queue.NewItem{good}, Guard: guardOf(doc, newest)},
-			queue.ProduceGroup{Items: []queue.NewItem{f.item(q)}, Guard: guardOf(gone, newest)},
+			guarded(guardOf(doc, old), f.item(q), f.keyed(q, "k", "a")),
+			guarded(guardOf(doc, newest), good),
+			guarded(guardOf(gone, newest), f.item(q)),
 			queue.ProduceGroup{Items: []queue.NewItem{after}},
 		)
-		f.wantRefused("old revision", results[1], queue.ErrRevision)
-		f.wantRefused("no document", results[3], queue.ErrNotFound)
+		f.wantOvertaken("old revision", results[1])
+		f.wantOvertaken("no document", results[3])
 		f.wantIDs("queue", f.list(q), before.ID, good.ID, after.ID)
 		// A group that failed has taken no key.
 		key := f.keyed(q, "k", "b")
@@ -185,24 +191,22 @@ var topicCases = []testCase{
 		doc := document(1, "topic", 0)
 		revision := f.put(doc)
 		for _, body := range []string{"body", "other"} {
-			f.wantRefused(body, f.produceGroups(queue.ProduceGroup{
-				Items: []queue.NewItem{f.keyed(q, "k", body)}, Guard: guardOf(doc, revision+1),
-			})[0], queue.ErrRevision)
+			f.wantOvertaken(body, f.produceGroups(guarded(guardOf(doc, revision+1), f.keyed(q, "k", body)))[0])
 		}
 	}},
 	{"Guard_OfAGroupWithNothingToKeep", func(f *fixture) {
 		topic := f.queue()
 		doc := document(1, "topic", 0)
 		revision := f.put(doc)
-		group := queue.ProduceGroup{Items: []queue.NewItem{fanned(topic, f.item(0))}, Guard: guardOf(doc, revision)}
+		group := guarded(guardOf(doc, revision), fanned(topic, f.item(0)))
 		f.wantFresh("no copies", f.produceGroups(group)[0].Items[0], group.Items[0].ID)
 		if err := f.store.Delete(f.Context(), doc.DocumentKey, revision); err != nil {
 			f.Fatal(err)
 		}
-		f.wantRefused("deleted", f.produceGroups(group)[0], queue.ErrNotFound)
+		f.wantOvertaken("deleted", f.produceGroups(group)[0])
 		doc.Revision = 0
 		f.put(doc)
-		f.wantRefused("made anew", f.produceGroups(group)[0], queue.ErrRevision)
+		f.wantOvertaken("made anew", f.produceGroups(group)[0])
 	}},
 	{"Guard_OrdersProducesAndChanges", func(f *fixture) {
 		// What is produced under a revision is there before the change that ends it is
@@ -221,11 +225,11 @@ var topicCases = []testCase{
 				for done.Load() == 0 {
 					at := revision.Load()
 					item := queue.NewItem{ID: ids[i].next(f.clock.Now()), Queue: q, Content: queue.Content{Reference: fmt.Sprint(at)}}
-					answer, err := f.store.Produce(f.Context(), []queue.ProduceGroup{{Items: []queue.NewItem{item}, Guard: guardOf(doc, at)}})
+					answer, err := f.store.Produce(f.Context(), []queue.ProduceGroup{guarded(guardOf(doc, at), item)})
 					if err != nil {
 						return fmt.Errorf("Produce: %w", err)
 					}
-					if err := answer.Groups[0].Err; err != nil && !errors.Is(err, queue.ErrRevision) {
+					if err := answer.Groups[0].Err; err != nil && !errors.Is(err, queue.ErrOvertaken) {
 						return fmt.Errorf("Produce: %w", err)
 					}
 				}
