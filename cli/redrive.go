@@ -16,7 +16,7 @@ type redriveCommand struct {
 	Reason string     `placeholder:"WORD" help:"Buried for this reason only, such as max_attempts."`
 	Before time.Time  `placeholder:"TIME" help:"Buried before this instant only, such as 2030-01-31T08:00:00Z."`
 	From   string     `placeholder:"QUEUE" help:"Buried by this queue only."`
-	To     string     `placeholder:"QUEUE" help:"Where to. Default is where each came from."`
+	To     string     `placeholder:"QUEUE" help:"Where to, a queue or a topic. Default is where each came from."`
 	Limit  int        `placeholder:"N" help:"At most so many, up to 100000. Default is all."`
 	Rate   *perPeriod `placeholder:"N/PERIOD" help:"Spread them, such as 100/s or 30/m: each is due so much after the one before it. Default is all at once."`
 	DryRun bool       `short:"n" help:"Count what would be moved, and move nothing."`
@@ -103,7 +103,7 @@ func (f *redriveCommand) tell(c *console, v redriveView) error {
 		text += "; the last of them is due " + when(v.Until, time.Now())
 	}
 	if v.Skipped > 0 {
-		text += fmt.Sprintf("; %d left where they are: leased, in the target already, or without a queue to go to", v.Skipped)
+		text += fmt.Sprintf("; %d left where they are: leased, in the target already, without a queue to go to, or wanted by nobody", v.Skipped)
 	}
 	if v.More {
 		text += "; there are more"

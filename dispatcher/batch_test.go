@@ -267,3 +267,40 @@ func TestBatch_ItemThatIsNeverToComeAgain(t *testing.T) {
 		}
 	})
 }
+
+// A batch whose ends are more copies for a topic than one call takes is settled in parts.
+func TestBatch_TellsATopicInParts(t *testing.T) {
+	t.Parallel()
+	const subscribers, many = 150, 100 // 15,000 copies
+	inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {
+		if _, err := r.broker.CreateTopic(t.Context(), ns, "ends", ""); err != nil {
+			t.Fatal(err)
+		}
+		for i := range subscribers {
+			if _, err := r.broker.Subscribe(t.Context(), ns, "ends", fmt.Sprint("s", i), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.subscribe(batches(subscriptions.Batch{MaxItems: many, MaxWait: time.Second}))
+		r.widen("orders")
+		r.sender.forget()
+		items := make([]queue.ProduceItem, many)
+		for i := range items {
+			items[i].OnDone = "ends"
+		}
+		ids := r.produceTo("orders", items...)
+		pass(5 * time.Second)
+		for _, id := range ids {
+			if r.item(id) != nil {
+				t.Fatalf("item %s was not settled", id)
+			}
+		}
+		stats, err := r.broker.Stats(t.Context(), ns, "ends~s7")
+		if err != nil || stats.Stats[0].Total != many {
+			t.Errorf("s7 was told %+v, %v, want %d ends", stats, err, many)
+		}
+		if got := len(r.sender.seen()); got != 1 {
+			t.Errorf("%d requests, want 1", got)
+		}
+	})
+}

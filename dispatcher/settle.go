@@ -49,6 +49,14 @@ func (d *Dispatcher) settle(p *push, entries []queue.SettleEntry) []settled {
 			}
 			return answers
 		}
+		if _, tooMuch := errors.AsType[*queue.FanOutError](err); tooMuch && len(todo) > 1 {
+			// What they tell a topic is too much for one call.
+			half := len(todo) / 2
+			for i, a := range append(d.settle(p, todo[:half]), d.settle(p, todo[half:])...) {
+				*at(i) = a
+			}
+			return answers
+		}
 		if rest, kept, ok := d.without(p, todo, err, func(i int, err error) { at(i).err = err }); ok {
 			if len(rest) == 0 {
 				return answers

@@ -78,43 +78,16 @@ func (b *Broker) buryBatch(doomed []doomedItem, guard Guard) (int, error) {
 	f := burial{b: b, guard: guard, queues: map[*knownQueue]*graveyard{}}
 	defer f.pinned.unpin()
 	var errs error
-	var groups []SettleGroup
-	var going []*doomedItem
 	for i := range doomed {
-		s, err := f.settlement(ctx, &doomed[i])
-		if err != nil {
-			errs = errors.Join(errs, err)
-		}
-		if s != nil {
-			going = append(going, &doomed[i])
-			groups = append(groups, SettleGroup{Entries: []Settlement{*s}})
-		}
+		errs = errors.Join(errs, f.add(ctx, &doomed[i]))
 	}
-	if len(groups) == 0 {
-		return 0, errs
-	}
-	answer, err := b.store.Settle(ctx, groups)
-	if err != nil {
-		return 0, errors.Join(errs, fmt.Errorf("bury: %w", err))
-	}
-	buried := 0
-	for i, group := range answer.Groups {
-		if group[0].Status == Applied {
-			buried++
-			it := &going[i].item
-			b.endings.wake(it.ID)
-			b.log.Debug("item buried", "item_id", it.ID.String(), "queue", going[i].queue.name, "reason", going[i].reason)
-		}
-	}
-	for _, q := range f.pinned.queues {
-		b.Wake(q.number)
-	}
+	errs = errors.Join(errs, f.flush(ctx))
 	for q := range f.queues {
 		if b.ordered.has(q.number) {
 			b.Wake(q.number)
 		}
 	}
-	return buried, errs
+	return f.buried, errs
 }
 
 // readDoomed reads the contents of items that were found without: they say who is told of
@@ -161,6 +134,65 @@ type burial struct {
 	guard  Guard
 	pinned pinSet
 	queues map[*knownQueue]*graveyard
+
+	// groups are the settlements of going that wait for a flush, and copies what they tell
+	// topics in all.
+	groups []SettleGroup
+	going  []*doomedItem
+	copies int
+	buried int
+}
+
+// add buries an item with others, some of them now if they are many.
+func (f *burial) add(ctx context.Context, d *doomedItem) error {
+	s, err := f.settlement(ctx, d)
+	if s == nil {
+		return err
+	}
+	copies := 0
+	for i := range s.Produce {
+		copies += s.Produce[i].Places()
+	}
+	if f.copies+copies > MaxCopies {
+		err = errors.Join(err, f.flush(ctx))
+	}
+	f.groups = append(f.groups, SettleGroup{Entries: []Settlement{*s}})
+	f.going = append(f.going, d)
+	f.copies += copies
+	return err
+}
+
+// flush has the store bury what waits. What is refused stays as it was found, and is found
+// again.
+func (f *burial) flush(ctx context.Context) error {
+	if len(f.groups) == 0 {
+		return nil
+	}
+	groups, going := f.groups, f.going
+	f.groups, f.going, f.copies = nil, nil, 0
+	answer, err := f.b.store.Settle(ctx, groups)
+	if err != nil {
+		return fmt.Errorf("bury: %w", err)
+	}
+	var wakes wakes
+	overtaken := false
+	for i, group := range answer.Groups {
+		overtaken = overtaken || group[0].Status == Overtaken
+		if group[0].Status != Applied {
+			continue
+		}
+		f.buried++
+		s, it := &groups[i].Entries[0], &going[i].item
+		wakes.add(s.DeadQueue)
+		wakes.addProduced(s)
+		f.b.endings.wake(it.ID)
+		f.b.log.Debug("item buried", "item_id", it.ID.String(), "queue", going[i].queue.name, "reason", going[i].reason)
+	}
+	f.b.leases.wake(wakes)
+	if overtaken {
+		return f.b.rereadTopics(ctx, f.pinned.queues)
+	}
+	return nil
 }
 
 // graveyard is where the items of a queue go, and who is told of it where they do not say.
@@ -197,7 +229,7 @@ func (f *burial) settlement(ctx context.Context, d *doomedItem) (*Settlement, er
 	n := newNotice(&d.item, d.queue, onDone)
 	done := n.end(s, to.dead, &Record{})
 	var err error
-	if s.Produce, err = f.b.tell(ctx, n, &done, &f.pinned); err != nil {
+	if s.Produce, err = f.b.tell(ctx, n, &done, maxTold, &f.pinned); err != nil {
 		f.queues[d.queue] = &graveyard{}
 		return nil, err
 	}

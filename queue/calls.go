@@ -227,8 +227,8 @@ type RedriveCall struct {
 // Redriven counts what was moved, or in a dry run, what would be.
 type Redriven struct {
 	Moved int
-	// Skipped stay: the target holds their copy already, they are leased, or the queue
-	// that they came from is gone.
+	// Skipped stay: the target holds their copy already, they are leased, the queue that
+	// they came from is gone, or nobody wants them of the topic.
 	Skipped int
 	// More says that the limit or the context's time ended the call before the end of
 	// the queue.

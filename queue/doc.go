@@ -43,9 +43,13 @@
 // every change of the subscribers raises: a subscription gets all that is produced from
 // the answer to its creation on, on any node.
 //
-// What needs items does not take a topic, and says so with [TopicError]. Schedules and
-// ends that are told produce within another transaction, which has no such guard, so they
-// do not take one either.
+// The same holds for what comes with something else: the end of an item that a topic is
+// told of, the item of a schedule, and what is redriven to a topic are written with what they
+// belong to, or not at all, and made anew where the topic has changed. A redrive to a topic is
+// a settlement that completes the dead item and produces its copies, rather than a move: a
+// move changes rows that are there, and copies are new ones.
+//
+// What needs items does not take a topic, and says so with [TopicError].
 //
 // # What is not
 //

@@ -9,7 +9,7 @@ import (
 )
 
 // Done tells how an item ended. As JSON it is the payload of an item on the queue that
-// [Content.OnDone], or the subscription's, names. That item is written in the transaction
+// [Content.OnDone], or the subscription's, names, or in the queues of that topic. That item is written in the transaction
 // that ends the other one, once; its kind is [DoneKind], its encoding application/json,
 // and it has the other one's reference and trace.
 //
@@ -106,6 +106,13 @@ func (d *Done) shorten(limit int) {
 	if isText(d.Response) {
 		d.Response, d.ResponseText = nil, string(d.Response)
 	}
+}
+
+// dropResponse leaves the response out, and says whether there was any.
+func (d *Done) dropResponse() bool {
+	had := len(d.Response) > 0 || d.ResponseText != ""
+	d.Response, d.ResponseText, d.ResponseCut = nil, "", d.ResponseCut || had
+	return had
 }
 
 // isText says whether bytes are UTF-8 of which JSON makes something readable.

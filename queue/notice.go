@@ -104,42 +104,22 @@ func (b *Broker) read(ctx context.Context, ids []ID) (map[Key]*Item, error) {
 	return items, nil
 }
 
-// pinTold pins the queue that a notice is for, or answers nil if it cannot be told: then
-// the item ends all the same. Whether the queue is paused does not matter.
+// pinTold pins the queue or topic that a notice is for, or answers nil if it cannot be told:
+// then the item ends all the same. Whether the queue is paused does not matter.
 func (b *Broker) pinTold(ctx context.Context, n *notice, pinned *pinSet) (*knownQueue, error) {
 	if n.item.Hop+1 >= MaxHop {
 		b.untold.warn(b, n, "the item comes from a loop")
 		return nil, nil
 	}
-	to, err := pinned.pin(ctx, b.known, func() (*knownQueue, error) { return b.known.named(ctx, n.from.ns, n.onDone) })
+	to, err := pinned.pin(ctx, b.known, func() (*knownQueue, error) { return b.known.either(ctx, n.from.ns, n.onDone) })
 	if errors.Is(err, ErrNotFound) {
-		b.untold.warn(b, n, "the queue does not exist")
-		return nil, nil
-	}
-	if errors.As(err, new(*TopicError)) {
-		b.untold.warn(b, n, "the queue is gone, and its name is a topic's now")
+		b.untold.warn(b, n, "it does not exist")
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("on_done of %s: %w", n.from.name, err)
 	}
 	return to, nil
-}
-
-// tell makes the item that tells of an end, none if it cannot be told. Its queue is
-// pinned.
-func (b *Broker) tell(ctx context.Context, n *notice, d *Done, pinned *pinSet) ([]NewItem, error) {
-	to, err := b.pinTold(ctx, n, pinned)
-	if to == nil || err != nil {
-		return nil, err
-	}
-	it, err := n.tell(d, to)
-	if err != nil {
-		return nil, err
-	}
-	items := []NewItem{it}
-	b.place(to, items)
-	return items, nil
 }
 
 // untold keeps a queue that cannot be told from filling the log.

@@ -10,7 +10,8 @@ import (
 
 // Redrive moves items out of a dead-letter queue, with a fresh budget: to the tail of
 // the queue from which each was buried, or of the target that the call names. They keep
-// their ids. A paused target takes them too.
+// their ids. A paused target takes them too. With a topic as the target each is copied to
+// all who want it, as if it was produced there; what nobody wants is skipped and stays.
 //
 // With Every they become due one after the other, counted from when each is moved; until
 // then they are scheduled, and may be cancelled or cleared as such.
@@ -96,6 +97,9 @@ func (b *Broker) newRedrive(ctx context.Context, call *RedriveCall) (*redrive, e
 	if r.target, err = r.queueOf(ctx, "target", call.Target); err != nil {
 		return nil, err
 	}
+	if r.toTopic() {
+		r.list.Limit, r.list.Content = kindPage, true // what is copied, and what filters judge
+	}
 	if r.target != nil && r.target.settings().DeadLetter {
 		return nil, Invalid("target", "is %s, which is a dead-letter queue; name one that is not", call.Target)
 	}
@@ -107,12 +111,12 @@ func (r *redrive) queueOf(ctx context.Context, field, name string) (*knownQueue,
 	if name == "" {
 		return nil, nil
 	}
-	q, err := r.b.known.reread(ctx, r.call.Namespace, name)
+	q, err := r.b.known.rereadEither(ctx, r.call.Namespace, name)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return nil, Invalid(field, "is %s, which does not exist", name)
-	case errors.As(err, new(*TopicError)):
-		return nil, Invalid(field, "is %s, a topic, which would copy the items to all who subscribe; name one subscription's queue, %s~<subscription>", name, name)
+	case err == nil && field != "target" && q.settings().Topic != nil:
+		return nil, Invalid(field, "is %s, a topic, where nothing is buried; name one subscription's queue, %s~<subscription>", name, name)
 	case err == nil && q.number == r.dead.number:
 		return nil, Invalid(field, "is the queue itself")
 	}
@@ -215,6 +219,9 @@ func (r *redrive) wants(it *Item) bool {
 
 // move moves items, at most a page, and counts them.
 func (r *redrive) move(ctx context.Context, items []Item) error {
+	if r.toTopic() {
+		return r.fanOut(ctx, items)
+	}
 	targets := map[Number]*knownQueue{} // nil for one that is gone
 	defer func() {
 		for _, q := range targets {

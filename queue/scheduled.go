@@ -11,15 +11,16 @@ type ScheduledItem struct {
 }
 
 // Prepared are items that somebody else writes, together with a document of theirs. Their
-// queue is not deleted until [Prepared.Release].
+// queue or topic is not deleted until [Prepared.Release].
 type Prepared struct {
 	Items []NewItem
 	b     *Broker
 	queue *knownQueue
 }
 
-// Prepare makes the items of a schedule for its queue, which may be paused for producers.
-// Whoever gets them calls Release once.
+// Prepare makes the items of a schedule for its queue, which may be paused for producers, or
+// for a topic as it is now. Whoever gets them calls Release once. Where the store says that
+// they were overtaken, they are to be prepared again.
 //
 // Errors are those of [Broker.Produce], but for the ones of the store's Produce.
 func (b *Broker) Prepare(ctx context.Context, ns Namespace, queue string, items []ScheduledItem) (*Prepared, error) {
@@ -30,18 +31,40 @@ func (b *Broker) Prepare(ctx context.Context, ns Namespace, queue string, items 
 	if err := b.CheckProduce(ctx, call); err != nil {
 		return nil, err
 	}
-	q, err := b.pin(ctx, func() (*knownQueue, error) { return b.known.named(ctx, ns, queue) })
+	q, err := b.pin(ctx, func() (*knownQueue, error) {
+		q, err := b.known.either(ctx, ns, queue)
+		if err == nil && q.settings().Topic != nil {
+			q, err = b.known.rereadEither(ctx, ns, queue)
+		}
+		return q, err
+	})
 	if err != nil {
 		return nil, err
 	}
 	p := &Prepared{Items: newItems(&call, q), b: b, queue: q}
-	b.place(q, p.Items)
+	if err := p.place(ctx); err != nil {
+		q.unpin()
+		return nil, err
+	}
 	for i := range items {
 		// The space of calls is apart from that of items; and what follows the last stroke
 		// there is the place of an item in its call, which is no time.
 		p.Items[i].Dedupe = &Dedupe{Scope: q.number, Call: true, Key: items[i].Key, TTL: KeyTTL}
 	}
 	return p, nil
+}
+
+// place gives the items their places.
+func (p *Prepared) place(ctx context.Context) error {
+	read := p.queue.latest.Load()
+	if read.Topic == nil {
+		p.b.place(p.queue, p.Items)
+		return nil
+	}
+	if err := p.b.chooseCopies(ctx, read, p.Items); err != nil {
+		return err
+	}
+	return checkFanOut("items", read.Name, len(p.Items), burdenOfItems(p.Items), MaxBatchBytes)
 }
 
 // Release lets go of the queue, and wakes it if the items were written. The zero value has
@@ -51,9 +74,19 @@ func (p *Prepared) Release(written bool) {
 		return
 	}
 	p.queue.unpin()
-	if written {
-		p.b.Wake(p.queue.number)
+	if !written {
+		return
 	}
+	var wakes wakes
+	for i := range p.Items {
+		it := &p.Items[i]
+		for k := range it.Places() {
+			to := it.Place(k)
+			p.b.ordered.saw(to.Queue, &it.Content)
+			wakes.addParts(to.Queue, 1<<to.Partition)
+		}
+	}
+	p.b.leases.wake(wakes)
 }
 
 // CheckProduce judges a call as [Broker.Produce] does, and produces nothing.
@@ -65,6 +98,6 @@ func (b *Broker) CheckProduce(ctx context.Context, call ProduceCall) error {
 	if err := b.checkWays(ctx, call.Namespace, call.Queue, len(call.Items), content); err != nil {
 		return err
 	}
-	_, err := b.known.named(ctx, call.Namespace, call.Queue)
+	_, err := b.known.either(ctx, call.Namespace, call.Queue)
 	return err
 }

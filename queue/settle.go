@@ -28,6 +28,7 @@ type settleRequest struct {
 // transaction; see [Done].
 //
 // Other errors: [InvalidError], for a receipt given twice, too; [TooLargeError];
+// [FanOutError], where several ends are told to topics with many subscriptions;
 // [OverloadedError]; [ErrShuttingDown]; those of [Store]. After [ErrUnknownOutcome]
 // a repeat answers [ErrStale] or [ErrNotFound] if it was done.
 func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error) {
@@ -49,14 +50,24 @@ func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error)
 	// The entries that reached their limits while no dead-letter queue was known, or while
 	// nobody knew that there is an end to tell: they are not answered so again.
 	var needDead []int
-	for {
+	for round := 1; ; {
 		req, err := b.settlements(ctx, &call, targets, doomed, needDead)
 		if err != nil {
 			return nil, err
 		}
+		told := req.pinned.queues
 		settled, err := b.settles.do(ctx, burdenOf(req.group.Entries), req)
 		if err != nil {
 			return nil, fmt.Errorf("settle: %w", err)
+		}
+		if settled[0].Status == Overtaken { // then all are
+			if round++; round > topicRounds {
+				return nil, overtakenTooOften("the topic that is told")
+			}
+			if err := b.rereadTopics(ctx, told); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		over := indexesOf(settled, OverLimit)
 		if doomed || len(over) == 0 {
@@ -275,11 +286,11 @@ func (b *Broker) settlements(ctx context.Context, call *SettleCall, targets []ta
 		}
 		done := to.notice.end(s, dead, answerOf(e))
 		done.shorten(limit)
-		if s.Produce, err = b.tell(ctx, to.notice, &done, &req.pinned); err != nil {
+		if s.Produce, err = b.tell(ctx, to.notice, &done, maxTold/len(call.Entries), &req.pinned); err != nil {
 			return req, err
 		}
 	}
-	return req, nil
+	return req, checkTold(req.group.Entries)
 }
 
 // settlement is an entry without the queues that it leads to. Of an attempt's response it
@@ -352,8 +363,8 @@ func (b *Broker) storeSettle(ctx context.Context, batch []settleRequest) ([][]Se
 			default:
 				wakes.add(s.Key.Queue)
 			}
-			if settled.Status == Applied && len(s.Produce) > 0 {
-				wakes.add(s.Produce[0].Queue)
+			if settled.Status == Applied {
+				wakes.addProduced(s)
 			}
 		}
 	}
@@ -438,10 +449,9 @@ func burdenOf(entries []Settlement) burden {
 		if r := entries[i].Record; r != nil {
 			of.bytes += len(r.Response) + len(r.Error)
 		}
-		for j := range entries[i].Produce {
-			of.entries++
-			of.bytes += entries[i].Produce[j].Size()
-		}
+		told := burdenOfItems(entries[i].Produce)
+		of.entries += told.entries
+		of.bytes += told.bytes
 	}
 	return of
 }

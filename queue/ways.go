@@ -92,14 +92,12 @@ func (w *ways) checkOnDone(ctx context.Context, name string) error {
 		return err
 	}
 	if name == w.queue {
-		return Invalid(field, "is the queue itself")
+		return Invalid(field, "is the queue or topic itself")
 	}
 	if strings.HasPrefix(name, w.queue+"~") && w.topic {
 		return Invalid(field, "is %s, which the topic's items are copied to; name another queue", name)
 	}
-	if _, err := w.b.known.named(ctx, w.ns, name); errors.As(err, new(*TopicError)) {
-		return Invalid(field, "is %s, a topic; name a queue", name)
-	} else if errors.Is(err, ErrNotFound) {
+	if _, err := w.b.known.either(ctx, w.ns, name); errors.Is(err, ErrNotFound) {
 		return Invalid(field, "is %s, which does not exist; create it first", name)
 	} else if err != nil {
 		return err

@@ -13,6 +13,9 @@ import (
 	"github.com/posthaste-io/posthaste/queue"
 )
 
+// mostRounds bounds how often a fire to a topic is tried again whose subscriptions change.
+const mostRounds = 20
+
 const (
 	// firePage is how many schedules are read at a time, of up to 1 MB each; fireWorkers how
 	// many fire at a time: each waits for its own commit.
@@ -95,9 +98,10 @@ func (s *Service) fireDocument(ctx context.Context, doc *queue.Versioned[Documen
 	return err
 }
 
-// isPassing says whether an error is the store's, of which it recovers.
+// isPassing says whether an error is the store's, of which it recovers, or of a topic that is
+// changed all the time.
 func isPassing(err error) bool {
-	return errors.Is(err, queue.ErrUnavailable) || errors.Is(err, queue.ErrUnknownOutcome) || errors.Is(err, queue.ErrDiskFull)
+	return errors.Is(err, queue.ErrOvertaken) || errors.Is(err, queue.ErrUnavailable) || errors.Is(err, queue.ErrUnknownOutcome) || errors.Is(err, queue.ErrDiskFull)
 }
 
 // ignoreOvertaken is for what any node may do: another was quicker, or somebody changed or
@@ -123,10 +127,12 @@ func (s *Service) fire(ctx context.Context, sched *Schedule, now time.Time) erro
 	if err := s.avoidOverlap(ctx, sched, &d); err != nil {
 		return err
 	}
-	for {
+	for round := 1; ; {
 		err := s.write(ctx, *sched, &d, now)
 		refused, ok := errors.AsType[*refusal](err)
 		switch {
+		case errors.Is(err, queue.ErrOvertaken) && round < mostRounds:
+			round++ // somebody subscribed just now
 		case !ok:
 			return ignoreOvertaken(err)
 		case refused.tooLarge() && len(d.times) > 1:
@@ -177,7 +183,8 @@ func (r *refusal) Unwrap() error { return r.error }
 
 func (r *refusal) tooLarge() bool {
 	_, large := errors.AsType[*queue.TooLargeError](r.error)
-	return large
+	_, fannedOut := errors.AsType[*queue.FanOutError](r.error)
+	return large || fannedOut
 }
 
 // prepare makes the items for times, of which there may be none.
@@ -194,8 +201,8 @@ func (s *Service) prepare(ctx context.Context, sched *Schedule, times []time.Tim
 	prepared, err := s.broker.Prepare(ctx, sched.Namespace, sched.Queue, items)
 	_, invalid := errors.AsType[*queue.InvalidError](err)
 	_, large := errors.AsType[*queue.TooLargeError](err)
-	_, topic := errors.AsType[*queue.TopicError](err)
-	if invalid || large || topic || errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrNotSupported) {
+	_, fannedOut := errors.AsType[*queue.FanOutError](err)
+	if invalid || large || fannedOut || errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrNotSupported) {
 		return nil, &refusal{err}
 	}
 	return prepared, err

@@ -159,6 +159,8 @@ func (s *Subscription) checkTogether() error {
 		return nil
 	case s.OnDone == s.Queue:
 		return queue.Invalid("on_done", "is the queue itself, where each outcome would be an item with an outcome; name another queue")
+	case s.OnDone == s.Topic:
+		return queue.Invalid("on_done", "is the topic that the subscription is on, where each outcome would be an item with an outcome; name another topic or queue")
 	}
 	return queue.CheckReference("on_done", s.OnDone)
 }

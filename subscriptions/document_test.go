@@ -145,7 +145,7 @@ func TestService_OnDoneMustBeThereWhenItIsSet(t *testing.T) {
 	if _, err := update(Change{Timeout: new(time.Minute)}); err != nil {
 		t.Errorf("another field: %v", err)
 	}
-	if _, err := update(Change{OnDone: new("outcomes")}); err == nil || !strings.Contains(err.Error(), "on_done: names the queue outcomes") {
+	if _, err := update(Change{OnDone: new("outcomes")}); err == nil || !strings.Contains(err.Error(), "on_done: names outcomes, which is not there") {
 		t.Errorf("set anew: %v", err)
 	}
 	if sub, err := update(Change{OnDone: new("")}); err != nil || sub.OnDone != "" {

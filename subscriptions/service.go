@@ -127,17 +127,17 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (Subscription, err
 	return sub, nil
 }
 
-// checkOnDone refuses a queue of outcomes that is not there.
+// checkOnDone refuses a queue or topic of outcomes that is not there.
 func (s *Service) checkOnDone(ctx context.Context, sub *Subscription) error {
 	if sub.OnDone == "" {
 		return nil
 	}
 	_, _, err := s.queues.Queue(ctx, sub.Namespace, sub.OnDone)
 	if errors.Is(err, queue.ErrNotFound) {
-		return queue.Invalid("on_done", "names the queue %s, which is not there; create it first", sub.OnDone)
+		return queue.Invalid("on_done", "names %s, which is not there; create that queue or topic first", sub.OnDone)
 	}
 	if errors.As(err, new(*queue.TopicError)) {
-		return queue.Invalid("on_done", "is %s, a topic; name a queue", sub.OnDone)
+		return nil // all who subscribe to it are told
 	}
 	return err
 }

@@ -69,6 +69,30 @@ func TestMetrics_TellOfItems(t *testing.T) {
 	}
 }
 
+// What topics get counts in the queues of their subscriptions, whatever brings it.
+func TestMetrics_CountCopies(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	for _, name := range []string{"events", "silent"} {
+		s.call("topics.create", object{"topic": name}, nil)
+	}
+	for _, name := range []string{"a", "b"} {
+		s.call("subscriptions.create", object{"name": name, "topic": "events"}, nil)
+	}
+	s.call("queues.create", object{"queue_name": "work"}, nil)
+	s.call("queue.produce", object{"queue_name": "work", "items": []object{{"utf8": "a", "on_done": "events"}, {"utf8": "b", "on_done": "silent"}, {"utf8": "c"}}}, nil)
+	r := s.lease("work", 3)
+	s.call("queue.complete", object{"ids": r[:2]}, nil)
+	s.call("queue.bury", object{"receipts": r[2:]}, nil)
+	s.call("queue.redrive", object{"queue_name": "work~dead", "target": "events", "filter": object{"from": "work"}}, nil)
+	s.scrape().want(map[string]float64{
+		`posthaste_items_produced_total{queue="events~a"}`:  1,
+		`posthaste_items_produced_total{queue="events~b"}`:  1,
+		`posthaste_items_unmatched_total{queue="silent"}`:   1,
+		`posthaste_items_redriven_total{queue="work~dead"}`: 1,
+	})
+}
+
 func TestMetrics_TellOfLapses(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)

@@ -117,6 +117,17 @@ func (m *storeMetrics) countProduced(items []queue.NewItem, produced []queue.Pro
 	}
 }
 
+// countBrought is countProduced for items that come with something else, which are all new.
+func (m *storeMetrics) countBrought(items []queue.NewItem) {
+	for i := range items {
+		if items[i].Topic != 0 {
+			m.countCopies(&items[i], false)
+		} else {
+			m.produced.add(byQueue{queue: items[i].Queue}, 1)
+		}
+	}
+}
+
 func (m *storeMetrics) countCopies(it *queue.NewItem, duplicate bool) {
 	topic := byQueue{queue: it.Topic}
 	switch {
@@ -206,9 +217,11 @@ func (m *storeMetrics) countSettled(e *queue.Settlement, answer *queue.Settled, 
 		if outcome == queue.Bury {
 			m.buried.add(byQueue{from, buryReason(e)}, 1)
 		}
-		for i := range e.Produce {
-			m.produced.add(byQueue{queue: e.Produce[i].Queue}, 1)
+		if e.Guard == queue.NotLive && outcome == queue.Complete { // by a redrive to a topic
+			m.redriven.add(byQueue{queue: from}, 1)
+			break
 		}
+		m.countBrought(e.Produce)
 	case queue.Stale:
 		m.countRefused(e.Guard, byQueue{from, "stale"})
 	case queue.Gone:

@@ -85,9 +85,7 @@ func (s *Store) Get(ctx context.Context, key storage.DocumentKey) (storage.Docum
 func (s *Store) Put(ctx context.Context, doc storage.Document, items ...queue.NewItem) (revision uint64, err error) {
 	revision, err = timed(s, "put_document", func() (uint64, error) { return s.Backend.Put(ctx, doc, items...) })
 	if err == nil {
-		for i := range items {
-			s.m.produced.add(byQueue{queue: items[i].Queue}, 1)
-		}
+		s.m.countBrought(items)
 	}
 	return revision, err
 }

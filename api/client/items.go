@@ -129,7 +129,7 @@ type StoredItem struct {
 	Attempts      int
 	MaxAttempts   int
 	Recoveries    int
-	// Target is the item's own endpoint, or nil, OnDone the queue that is told how it ends.
+	// Target is the item's own endpoint, or nil, OnDone the queue or topic that is told how it ends.
 	Target *Target
 	OnDone string
 	// Dead is set in a dead-letter queue.

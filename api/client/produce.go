@@ -40,7 +40,7 @@ type Item struct {
 	ExpireTimeout time.Duration
 	// Target is the item's own endpoint, on a queue whose subscription has AllowTarget.
 	Target *Target
-	// OnDone is the queue that is told how the item ends, by a [Done]; empty takes the
+	// OnDone is the queue or topic that is told how the item ends, by a [Done]; empty takes the
 	// subscription's.
 	OnDone string
 	// OrderingKey: items of a queue that share it are given out strictly one after the other,

@@ -273,7 +273,7 @@ type RedriveParams struct {
 	Limit int
 	// DryRun counts and moves nothing.
 	DryRun bool
-	// Target is where to; empty is where each came from.
+	// Target is where to, a queue or a topic; empty is where each came from.
 	Target string
 	// Rate spreads the items: each is due so much after the one before it, the first of a
 	// call at once; Limit items take 720 h at most. Zero is all of them at once.
@@ -283,7 +283,8 @@ type RedriveParams struct {
 // Redriven counts.
 type Redriven struct {
 	Moved int
-	// Skipped stay where they are: leased, in the target already, or without one.
+	// Skipped stay where they are: leased, in the target already, without one, or wanted by
+	// no subscription of the topic.
 	Skipped int
 	// More says that the limit or the time ended the call early.
 	More bool

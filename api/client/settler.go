@@ -110,7 +110,9 @@ func within(ctx context.Context, timeout time.Duration, do func(context.Context)
 }
 
 // isAboutContent says that the same call will be refused again.
-func isAboutContent(err error) bool { return Is(err, CodeInvalid) || Is(err, CodeTooLarge) }
+func isAboutContent(err error) bool {
+	return Is(err, CodeInvalid) || Is(err, CodeTooLarge) || Is(err, CodeFanOutTooLarge)
+}
 
 // dropRefused forgets the entries at fault and returns the others. What cannot be buried,
 // since its queue is a dead-letter queue, is retried.

@@ -53,7 +53,7 @@ type Subscription struct {
 	Batch *Batch
 	// Log says which attempts are kept: all, failures or off. Empty is all.
 	Log string
-	// OnDone is the queue that is told how items end, by a [Done] each, unless they name
+	// OnDone is the queue or topic that is told how items end, by a [Done] each, unless they name
 	// one themselves; empty is none.
 	OnDone string
 	// Auth is how requests authenticate beside their signatures, or nil.

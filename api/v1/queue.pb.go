@@ -111,7 +111,7 @@ type Produce struct {
 	ExpireTimeout string `protobuf:"bytes,24,opt,name=expire_timeout,json=expireTimeout,proto3" json:"expire_timeout,omitempty"`
 	// The item's own endpoint, on a queue whose subscription has allow_target.
 	Target *Target `protobuf:"bytes,25,opt,name=target,proto3" json:"target,omitempty"`
-	// The queue that is told how the item ends.
+	// The queue or topic that is told how the item ends.
 	OnDone string `protobuf:"bytes,26,opt,name=on_done,json=onDone,proto3" json:"on_done,omitempty"`
 	// Items of a queue that share it are given out strictly one after the other, in the order
 	// in which they were produced. At most 255 bytes.
@@ -1716,7 +1716,7 @@ type RedriveRequest struct {
 	Limit int32 `protobuf:"varint,21,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Counts what would be moved and moves nothing.
 	DryRun bool `protobuf:"varint,23,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// Where to; back to where each came from if left out.
+	// Where to, a queue or a topic; back to where each came from if left out.
 	Target         string `protobuf:"bytes,24,opt,name=target,proto3" json:"target,omitempty"`
 	RequestTimeout string `protobuf:"bytes,25,opt,name=request_timeout,json=requestTimeout,proto3" json:"request_timeout,omitempty"`
 	// Spreads the items: each is due so much after the one before it. Those that are not
@@ -1895,8 +1895,8 @@ type RedriveReply struct {
 	Details  map[string]string      `protobuf:"bytes,4,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Moved, or in a dry run, to be moved.
 	Moved int32 `protobuf:"varint,20,opt,name=moved,proto3" json:"moved,omitempty"`
-	// Left where they are: their item lives in the target already, they are leased, or
-	// the queue that they came from is gone.
+	// Left where they are: their item lives in the target already, they are leased, the
+	// queue that they came from is gone, or no subscription of the topic wants them.
 	Skipped int32 `protobuf:"varint,21,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// limit or the time ended the call before the end of the queue; there may be more.
 	More bool `protobuf:"varint,22,opt,name=more,proto3" json:"more,omitempty"`

@@ -33,7 +33,7 @@ type Schedule struct {
 	Cron string `protobuf:"bytes,2,opt,name=cron,proto3" json:"cron,omitempty"`
 	// A name of the tz database, such as Europe/Berlin; default UTC.
 	Zone string `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
-	// Where the items go.
+	// Where the items go, a queue or a topic.
 	QueueName string `protobuf:"bytes,4,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
 	// What is produced. In its utf8, reference and header values {{nominal_at}}, {{fired_at}}
 	// and {{schedule}} stand for the time of the expression, the time of the fire, and the

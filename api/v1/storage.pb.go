@@ -364,7 +364,7 @@ type Item struct {
 	State string `protobuf:"bytes,24,opt,name=state,proto3" json:"state,omitempty"`
 	// The item's own endpoint.
 	Target *Target `protobuf:"bytes,25,opt,name=target,proto3" json:"target,omitempty"`
-	// The queue that is told how the item ends.
+	// The queue or topic that is told how the item ends.
 	OnDone        string `protobuf:"bytes,26,opt,name=on_done,json=onDone,proto3" json:"on_done,omitempty"`
 	OrderingKey   string `protobuf:"bytes,27,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -85,7 +85,7 @@ type Subscription struct {
 	Batch *Batch `protobuf:"bytes,25,opt,name=batch,proto3" json:"batch,omitempty"`
 	// Which attempts are kept: all, failures or off; default all.
 	Log *string `protobuf:"bytes,26,opt,name=log,proto3,oneof" json:"log,omitempty"`
-	// The queue that is told how items end, unless they name one; empty is none.
+	// The queue or topic that is told how items end, unless they name one; empty is none.
 	OnDone *string `protobuf:"bytes,27,opt,name=on_done,json=onDone,proto3,oneof" json:"on_done,omitempty"`
 	// How requests authenticate, replaced whole; {} takes it away. Answers show secrets as
 	// [redacted], and an update keeps the value of each that it sends so.

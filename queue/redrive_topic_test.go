@@ -1,0 +1,187 @@
+package queue_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage/storagetest"
+)
+
+func toTopicCall(dead string) queue.RedriveCall {
+	call := redriveCall(dead)
+	call.Target = "events"
+	return call
+}
+
+func kinds(kinds ...string) []queue.ProduceItem {
+	items := make([]queue.ProduceItem, len(kinds))
+	for i := range kinds {
+		items[i] = queue.ProduceItem{Content: queue.Content{Kind: kinds[i], Payload: []byte(kinds[i])}}
+	}
+	return items
+}
+
+func TestRedrive_ToATopicGoesToAllWhoWantIt(t *testing.T) {
+	t.Parallel()
+	o := queue.Options{CompileFilter: func(filter json.RawMessage) (queue.Matcher, error) {
+		return startsWith(strings.Trim(string(filter), `"`)), nil
+	}}
+	bubbleWith(t, o, func(t *testing.T, f *fixture) {
+		f.topic(t, "events")
+		f.subscribe(t, "events", "orders", json.RawMessage(`"order."`))
+		f.subscribe(t, "events", "users", json.RawMessage(`"user."`))
+		f.subscribe(t, "events", "paid", json.RawMessage(`"order.paid"`))
+		ids := f.bury(t, "orders", "broken", kinds("order.new", "order.paid", "user.new", "nobody")...)
+		call := toTopicCall("orders~dead")
+		call.DryRun = true
+		f.wantRedriven(t, call, queue.Redriven{Moved: 3, Skipped: 1})
+		call.DryRun = false
+		f.wantRedriven(t, call, queue.Redriven{Moved: 3, Skipped: 1})
+		f.wantIDs(t, "orders~dead", ids[3])
+		f.wantIDs(t, "events~orders", ids[0], ids[1])
+		f.wantIDs(t, "events~paid", ids[1])
+		f.wantIDs(t, "events~users", ids[2])
+		it := f.leaseOne(t, "events~paid")
+		if string(it.Payload) != "order.paid" || it.Attempts != 0 || it.Dead != nil || it.Deliveries != 1 {
+			t.Errorf("got %+v, want the item with a fresh budget", it)
+		}
+		f.wantRedriven(t, call, queue.Redriven{Skipped: 1})
+	})
+}
+
+func TestRedrive_ToATopicLeavesOutCopiesThatLive(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b")
+		id := f.produce(t, "events", items(1)...)[0].ID
+		f.settle(t, entry(f.leaseOne(t, "events~a"), queue.Bury))
+		f.wantRedriven(t, toTopicCall("events~a~dead"), queue.Redriven{Moved: 1})
+		f.wantIDs(t, "events~a", id)
+		f.wantIDs(t, "events~b", id)
+		if got := f.total(t, "events~a~dead"); got != 0 {
+			t.Errorf("the dead-letter queue holds %d items, want 0", got)
+		}
+	})
+}
+
+func TestRedrive_ToATopicSkipsWhatIsLeasedAndTakesWhatHasLapsed(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a")
+		f.bury(t, "orders", "", items(2)...)
+		f.leaseOne(t, "orders~dead")
+		f.wantRedriven(t, toTopicCall("orders~dead"), queue.Redriven{Moved: 1, Skipped: 1})
+		<-time.After(queue.DefaultLeaseTTL)
+		f.wantRedriven(t, toTopicCall("orders~dead"), queue.Redriven{Moved: 1})
+		if got := f.total(t, "events~a"); got != 2 {
+			t.Errorf("a holds %d items, want 2", got)
+		}
+	})
+}
+
+func TestRedrive_ToATopicKeepsOrderByKey(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b")
+		keyed := items(3)
+		for i := range keyed {
+			keyed[i].OrderingKey = "k"
+		}
+		ids := f.bury(t, "orders", "", keyed...)
+		call := toTopicCall("orders~dead")
+		call.Every = time.Second
+		got := f.redrive(t, call)
+		if got.Moved != 3 || got.Until.IsZero() {
+			t.Fatalf("got %+v, want 3 moved, with the time of the last", got)
+		}
+		for _, id := range ids {
+			for _, name := range []string{"events~a", "events~b"} {
+				leased := f.lease(t, name, 10)
+				if len(leased) != 1 || leased[0].ID != id {
+					t.Fatalf("%s: got %v, want %v alone", name, leased, id)
+				}
+				f.settle(t, entry(leased[0], queue.Complete))
+			}
+			<-time.After(time.Second)
+		}
+	})
+}
+
+func TestRedrive_ToATopicThatChangesMeanwhile(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a")
+		ids := f.bury(t, "orders", "", items(2)...)
+		other := newBroker(f.store, queue.Options{})
+		open := f.store.Block(storagetest.Settle)
+		moved := start(func() (queue.Redriven, error) { return f.Redrive(t.Context(), toTopicCall("orders~dead")) })
+		if _, err := other.Subscribe(t.Context(), ns, "events", "b", nil); err != nil {
+			t.Fatal(err)
+		}
+		open()
+		if got := <-moved; got.err != nil || got.value != (queue.Redriven{Moved: 2}) {
+			t.Fatalf("got %+v, want 2 moved", got)
+		}
+		f.wantIDs(t, "events~a", ids...)
+		f.wantIDs(t, "events~b", ids...)
+		ids = f.bury(t, "orders", "", items(1)...)
+		open = f.store.Block(storagetest.Settle)
+		moved = start(func() (queue.Redriven, error) { return f.Redrive(t.Context(), toTopicCall("orders~dead")) })
+		if err := other.DeleteTopic(t.Context(), ns, "events", true); err != nil {
+			t.Fatal(err)
+		}
+		open()
+		if got := <-moved; got.err == nil && got.value.Moved != 0 {
+			t.Errorf("got %+v, want nothing moved to what is gone", got)
+		}
+		f.wantIDs(t, "orders~dead", ids...)
+	})
+}
+
+func TestRedrive_ToATopicOfMany(t *testing.T) {
+	t.Parallel()
+	const subscriptions, many = 150, 200 // 30,000 copies
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events")
+		for i := range subscriptions {
+			f.subscribe(t, "events", fmt.Sprint("s", i), nil)
+		}
+		f.produce(t, "orders", slices.Repeat(items(1), many)...)
+		var entries []queue.SettleEntry
+		for _, it := range f.lease(t, "orders", many) {
+			entries = append(entries, entry(it, queue.Bury))
+		}
+		f.settle(t, entries...)
+		f.produce(t, "orders", queue.ProduceItem{Content: queue.Content{Payload: make([]byte, 100_000)}})
+		f.settle(t, entry(f.leaseOne(t, "orders"), queue.Bury))
+		// The copies of the large one are more than a transaction takes.
+		f.wantRedriven(t, toTopicCall("orders~dead"), queue.Redriven{Moved: many, Skipped: 1})
+		for _, name := range []string{"events~s0", "events~s149"} {
+			if got := f.total(t, name); got != many {
+				t.Errorf("%s holds %d items, want %d", name, got, many)
+			}
+		}
+	})
+}
+
+// After an answer that was lost the same call takes up what is left.
+func TestD12_ARedriveToATopicIsRepeated(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b")
+		ids := f.bury(t, "orders", "", items(3)...)
+		f.store.FailAfter(storagetest.Settle, 1, queue.ErrUnknownOutcome)
+		if _, err := f.Redrive(t.Context(), toTopicCall("orders~dead")); !errors.Is(err, queue.ErrUnknownOutcome) {
+			t.Fatalf("got %v, want ErrUnknownOutcome", err)
+		}
+		f.wantRedriven(t, toTopicCall("orders~dead"), queue.Redriven{})
+		f.wantIDs(t, "events~a", ids...)
+		f.wantIDs(t, "events~b", ids...)
+	})
+}

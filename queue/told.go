@@ -1,0 +1,96 @@
+package queue
+
+import (
+	"context"
+	"errors"
+)
+
+const (
+	// copyBytes is what a store writes with a copy beside its content, at most.
+	copyBytes = 512
+	// maxTold bounds what the ends of items, told to topics, may add up to in one call, in
+	// bytes with copyBytes each: a Badger transaction holds about that much.
+	maxTold = 6_000_000
+)
+
+// tell makes the item that tells of an end, none if it cannot be told. Its queue or topic is
+// pinned. Told to a topic it goes to all who want it, and has room for that many bytes: for
+// their sake it leaves the response out.
+func (b *Broker) tell(ctx context.Context, n *notice, d *Done, room int, pinned *pinSet) ([]NewItem, error) {
+	to, err := b.pinTold(ctx, n, pinned)
+	if to == nil || err != nil {
+		return nil, err
+	}
+	it, err := n.tell(d, to)
+	if err != nil {
+		return nil, err
+	}
+	items := []NewItem{it}
+	read := to.latest.Load()
+	if read.Topic == nil {
+		b.place(to, items)
+		return items, nil
+	}
+	if most := len(read.Topic.Subscribers); toldBytes(&it, most) > room && d.dropResponse() {
+		if it, err = n.tell(d, to); err != nil {
+			return nil, err
+		}
+		items[0] = it
+	}
+	if err := b.chooseCopies(ctx, read, items); err != nil {
+		return nil, err
+	}
+	if toldBytes(&items[0], items[0].Places()) > maxTold {
+		b.untold.warn(b, n, "its copies for a topic with so many subscriptions do not fit into one transaction")
+		return nil, nil
+	}
+	return items, nil
+}
+
+func toldBytes(it *NewItem, copies int) int { return copies * (it.Size() + copyBytes) }
+
+// checkTold judges what a call tells topics of. Where it is too much a caller can do with
+// fewer receipts; one alone never is.
+func checkTold(entries []Settlement) error {
+	var of burden
+	told, topic := 0, ""
+	for i := range entries {
+		for j := range entries[i].Produce {
+			it := &entries[i].Produce[j]
+			if it.Topic == 0 {
+				continue
+			}
+			told, topic = told+1, it.Guard.Name
+			of.entries += it.Places()
+			of.bytes += toldBytes(it, it.Places())
+		}
+	}
+	if told < 2 {
+		return nil
+	}
+	return checkFanOut("receipts", topic, told, of, maxTold)
+}
+
+// rereadTopics reads those of pinned queues again that are topics: their subscribers are
+// others than a call was made by.
+func (b *Broker) rereadTopics(ctx context.Context, pinned []*knownQueue) error {
+	for _, q := range pinned {
+		if q.settings().Topic == nil {
+			continue
+		}
+		if _, err := b.known.rereadEither(ctx, q.ns, q.name); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// addProduced wakes the queues that got what a settlement produced.
+func (w *wakes) addProduced(s *Settlement) {
+	for i := range s.Produce {
+		it := &s.Produce[i]
+		for c := range it.Places() {
+			w.add(it.Place(c).Queue)
+		}
+	}
+}

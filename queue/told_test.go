@@ -1,0 +1,232 @@
+package queue_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage/storagetest"
+)
+
+// endsOf takes what a queue was told.
+func (f *fixture) endsOf(t *testing.T, name string) (ends []queue.Done) {
+	t.Helper()
+	for _, it := range f.lease(t, name, 1000) {
+		var d queue.Done
+		if err := json.Unmarshal(it.Payload, &d); err != nil {
+			t.Fatalf("%s: %v", it.Payload, err)
+		}
+		ends = append(ends, d)
+		f.settle(t, entry(it, queue.Complete))
+	}
+	return ends
+}
+
+// toTopic is an item whose end the topic "ends" is told of.
+func toTopic() queue.ProduceItem {
+	return queue.ProduceItem{Content: queue.Content{Kind: "order", OnDone: "ends"}}
+}
+
+func TestDone_ATopicIsToldOfEveryEnd(t *testing.T) {
+	t.Parallel()
+	o := queue.Options{CompileFilter: func(filter json.RawMessage) (queue.Matcher, error) {
+		return startsWith(strings.Trim(string(filter), `"`)), nil
+	}}
+	bubbleWith(t, o, func(t *testing.T, f *fixture) {
+		f.topic(t, "ends", "a", "b")
+		f.subscribe(t, "ends", "other", json.RawMessage(`"user."`))
+		f.subscribe(t, "ends", "done", json.RawMessage(`"item."`))
+		f.create(t, queue.Settings{Name: "short", MaxAttempts: 1})
+		for outcome, c := range map[string]struct {
+			name  string
+			entry func(queue.Item) queue.SettleEntry
+		}{
+			"completed":    {"orders", func(it queue.Item) queue.SettleEntry { return entry(it, queue.Complete) }},
+			"buried":       {"orders", func(it queue.Item) queue.SettleEntry { return entry(it, queue.Bury) }},
+			"max_attempts": {"short", func(it queue.Item) queue.SettleEntry { return entry(it, queue.Retry) }},
+		} {
+			f.produce(t, c.name, toTopic())
+			it := f.leaseOne(t, c.name)
+			f.settle(t, c.entry(it))
+			for _, copies := range []string{"ends~a", "ends~b", "ends~done"} {
+				if got := f.endsOf(t, copies); len(got) != 1 || got[0].ItemID != it.ID.String() {
+					t.Errorf("%s: %s was told %+v, want the end of %s", outcome, copies, got, it.ID)
+				}
+			}
+			if got := f.total(t, "ends~other"); got != 0 {
+				t.Errorf("%s: the filter of one let %d items through", outcome, got)
+			}
+		}
+	})
+}
+
+// What is buried by itself is told as well, also if that is more copies than a call takes.
+func TestDone_ATopicIsToldOfManyThatExpire(t *testing.T) {
+	t.Parallel()
+	const subscriptions, many = 50, 450
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "ends")
+		for i := range subscriptions {
+			f.subscribe(t, "ends", fmt.Sprint("s", i), nil)
+		}
+		items := make([]queue.ProduceItem, many)
+		for i := range items {
+			items[i] = toTopic()
+			items[i].ExpireTTL = time.Minute
+		}
+		f.produce(t, "orders", items...)
+		<-time.After(2 * time.Minute)
+		if _, err := f.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.total(t, "orders~dead"); got != many {
+			t.Errorf("%d items were buried, want %d", got, many)
+		}
+		for i := range subscriptions {
+			if got := f.total(t, fmt.Sprint("ends~s", i)); got != many {
+				t.Errorf("subscription %d was told of %d ends, want %d", i, got, many)
+			}
+		}
+	})
+}
+
+func TestDone_WhoSubscribedJustNowIsTold(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "ends", "a")
+		f.produce(t, "orders", toTopic(), toTopic(), toTopic())
+		f.settle(t, entry(f.leaseOne(t, "orders"), queue.Complete)) // so that the topic is known
+		other := newBroker(f.store, queue.Options{})
+		if _, err := other.Subscribe(t.Context(), ns, "ends", "b", nil); err != nil {
+			t.Fatal(err)
+		}
+		f.settle(t, entry(f.leaseOne(t, "orders"), queue.Complete))
+		for name, want := range map[string]int{"ends~a": 2, "ends~b": 1} {
+			if got := f.total(t, name); got != want {
+				t.Errorf("%s holds %d items, want %d", name, got, want)
+			}
+		}
+		// One that is gone is told no more, and keeps no item from ending.
+		if err := other.DeleteTopic(t.Context(), ns, "ends", true); err != nil {
+			t.Fatal(err)
+		}
+		f.settle(t, entry(f.leaseOne(t, "orders"), queue.Complete))
+		if got := f.total(t, "orders"); got != 0 {
+			t.Errorf("orders holds %d items, want 0", got)
+		}
+	})
+}
+
+func TestDone_ASweepMeetsATopicThatChanged(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "ends", "a")
+		f.produce(t, "orders", toTopic())
+		f.settle(t, entry(f.leaseOne(t, "orders"), queue.Complete))
+		it := toTopic()
+		it.ExpireTTL = 500 * time.Millisecond
+		f.produce(t, "orders", it)
+		<-time.After(600 * time.Millisecond)
+		other := newBroker(f.store, queue.Options{})
+		if _, err := other.Subscribe(t.Context(), ns, "ends", "b", nil); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second finds what the first one left, and knows the topic
+			if _, err := f.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, want := range map[string]int{"orders~dead": 1, "ends~a": 2, "ends~b": 1} {
+			if got := f.total(t, name); got != want {
+				t.Errorf("%s holds %d items, want %d", name, got, want)
+			}
+		}
+	})
+}
+
+func TestDone_MoreCopiesThanACallTakes(t *testing.T) {
+	t.Parallel()
+	const subscriptions, receipts = 30, 400
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "ends")
+		for i := range subscriptions {
+			f.subscribe(t, "ends", fmt.Sprint("s", i), nil)
+		}
+		items := make([]queue.ProduceItem, receipts)
+		for i := range items {
+			items[i] = toTopic()
+		}
+		f.produce(t, "orders", items...)
+		var entries []queue.SettleEntry
+		for _, it := range f.lease(t, "orders", receipts) {
+			entries = append(entries, entry(it, queue.Complete))
+		}
+		_, err := f.Settle(t.Context(), settleCall(entries...))
+		tooMuch, ok := errors.AsType[*queue.FanOutError](err)
+		if !ok || tooMuch.Field != "receipts" || tooMuch.Topic != "ends" || tooMuch.Copies != subscriptions*receipts {
+			t.Fatalf("got %v, want a FanOutError about receipts", err)
+		}
+		if got := f.total(t, "orders"); got != receipts {
+			t.Errorf("%d items are left, want all %d", got, receipts)
+		}
+		f.settle(t, entries[:receipts/2]...)
+		f.settle(t, entries[receipts/2:]...)
+		if got := f.total(t, "ends~s7"); got != receipts {
+			t.Errorf("s7 was told of %d ends, want %d", got, receipts)
+		}
+	})
+}
+
+// A response that would not fit so many times is left out, for the end to be told.
+func TestDone_ManyAreToldWithoutTheResponse(t *testing.T) {
+	t.Parallel()
+	const subscriptions = 2000
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "ends")
+		for i := range subscriptions {
+			f.subscribe(t, "ends", fmt.Sprint("s", i), nil)
+		}
+		f.produce(t, "orders", toTopic())
+		e := entry(f.leaseOne(t, "orders"), queue.Complete)
+		e.Record = answered(200, strings.Repeat("x", queue.MaxResponse))
+		f.settle(t, e)
+		for _, name := range []string{"ends~s0", "ends~s1999"} {
+			ends := f.endsOf(t, name)
+			if len(ends) != 1 || ends[0].ResponseText != "" || !ends[0].ResponseCut || ends[0].Status != 200 {
+				t.Errorf("%s was told %+v, want the end without the response", name, ends)
+			}
+		}
+	})
+}
+
+func TestD13_TheEndAndWhatATopicIsToldAreOneTransaction(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "ends", "a", "b")
+		f.produce(t, "orders", toTopic())
+		it := f.leaseOne(t, "orders")
+		f.store.FailBefore(storagetest.Settle, 1, queue.ErrUnavailable)
+		if _, err := f.Settle(t.Context(), settleCall(entry(it, queue.Complete))); !errors.Is(err, queue.ErrUnavailable) {
+			t.Fatalf("got %v, want ErrUnavailable", err)
+		}
+		if a, o := f.total(t, "ends~a"), f.total(t, "orders"); a != 0 || o != 1 {
+			t.Errorf("nothing was done, and a holds %d and orders %d items", a, o)
+		}
+		f.store.FailAfter(storagetest.Settle, 1, queue.ErrUnknownOutcome)
+		if _, err := f.Settle(t.Context(), settleCall(entry(it, queue.Complete))); !errors.Is(err, queue.ErrUnknownOutcome) {
+			t.Fatalf("got %v, want ErrUnknownOutcome", err)
+		}
+		if _, err := f.Settle(t.Context(), settleCall(entry(it, queue.Complete))); err == nil {
+			t.Error("the repeat was taken")
+		}
+		for _, name := range []string{"ends~a", "ends~b"} {
+			if got := f.total(t, name); got != 1 {
+				t.Errorf("%s was told %d times, want once", name, got)
+			}
+		}
+	})
+}
