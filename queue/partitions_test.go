@@ -1,15 +1,20 @@
 package queue_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/storagetest"
 )
 
@@ -96,6 +101,43 @@ func TestPartitions_CallsGoWholeToTheEmptiest(t *testing.T) {
 			if n < 45 || n > 56 {
 				t.Errorf("partition %d has %d of 402 items, want about 50", p, n)
 			}
+		}
+	})
+}
+
+// slowCounts is a store that takes a moment to tell what it counted.
+type slowCounts struct{ storage.Backend }
+
+func (s slowCounts) Stats(ctx context.Context, queues []queue.Number) ([]queue.Stats, error) {
+	stats, err := s.Backend.Stats(ctx, queues)
+	<-time.After(100 * time.Millisecond)
+	return stats, err
+}
+
+func TestPartitions_WhatComesWhileTheyAreCountedIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.parts(t, 2)
+		b := newBroker(slowCounts{f.store}, queue.Options{})
+		put := func(made ...queue.ProduceItem) {
+			if _, err := b.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "parts", Items: made}); err != nil {
+				t.Error(err)
+			}
+		}
+		for range 2 { // Of two, the key's partition is 1.
+			put(keyed("d", 1)...)
+			<-time.After(2 * time.Second)
+		}
+		stored := f.store.Block(storagetest.Produce)
+		var call sync.WaitGroup
+		call.Go(func() { put(items(5)...) })
+		synctest.Wait() // The partitions are counted, but it is not told, and the items are not stored.
+		stored()
+		call.Wait()
+		<-time.After(500 * time.Millisecond)
+		put(items(1)...)
+		if got, want := f.totals(t, "parts"), (map[int32]int{0: 5, 1: 3}); !maps.Equal(got, want) {
+			t.Errorf("got %v items in the partitions, want %v: the call after the one of 5 goes to the other", got, want)
 		}
 	})
 }

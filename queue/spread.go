@@ -29,8 +29,12 @@ func partitionOfKey(key string, n int32) int32 {
 // the store counted of late, and what was put and taken here since. It is an estimate, which
 // decides only where to put and where to look first. Queues of one partition have none.
 type spread struct {
-	mu       sync.Mutex
-	parts    []load
+	mu    sync.Mutex
+	parts []load
+	// since is what was put, less what was taken, while the store counts. Whether it was
+	// counted is not known: rather twice for a moment than not at all, which would have the
+	// next call go where the last one went.
+	since    []load
 	at       time.Time
 	counting bool
 	// looks counts looks, turn is the partition of the last one that went in turn.
@@ -42,9 +46,14 @@ type spread struct {
 // those that may be leased now.
 type load struct{ waiting, ready int }
 
+// plus is never less than nothing.
+func (l load) plus(o load) load {
+	return load{waiting: max(l.waiting+o.waiting, 0), ready: max(l.ready+o.ready, 0)}
+}
+
 func (s *spread) grow(n int32) {
 	for int32(len(s.parts)) < n {
-		s.parts = append(s.parts, load{})
+		s.parts, s.since = append(s.parts, load{}), append(s.since, load{})
 	}
 }
 
@@ -85,9 +94,14 @@ func (s *spread) emptiest(n int32) int32 {
 }
 
 func (s *spread) add(p int32, n int, ready bool) {
-	s.parts[p].waiting = max(s.parts[p].waiting+n, 0)
+	more := load{waiting: n}
 	if ready {
-		s.parts[p].ready = max(s.parts[p].ready+n, 0)
+		more.ready = n
+	}
+	s.parts[p] = s.parts[p].plus(more)
+	if s.counting {
+		s.since[p].waiting += more.waiting
+		s.since[p].ready += more.ready
 	}
 }
 
@@ -136,6 +150,7 @@ func (s *spread) wantsCount() bool {
 		return false
 	}
 	s.counting = true
+	clear(s.since)
 	return true
 }
 
@@ -153,6 +168,9 @@ func (s *spread) counted(stats []Stats, err error) {
 		s.grow(st.Partition + 1)
 		waiting := max(st.Total-st.Held, 0)
 		s.parts[st.Partition] = load{waiting: waiting, ready: max(waiting-st.Scheduled-st.Behind, 0)}
+	}
+	for p := range s.since {
+		s.parts[p] = s.parts[p].plus(s.since[p])
 	}
 }
 
