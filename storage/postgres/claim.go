@@ -42,6 +42,12 @@ var claimSQL = `with ` + clockSQL + `, picked as materialized (
 	where fits and (cardinality($13::bigint[]) = 1 or not exists (select from judged where not fits))
 )` + leaseSQL
 
+// markFirstSQL leaves the marker $3 before anything is locked, with an answer to which leaseSQL
+// adds its lines. Whoever asks what became of the batch then waits until nothing of it is
+// locked any more: who tries again passes over what is.
+const markFirstSQL = `with ` + clockSQL + `
+	insert into {s}.batches (id, at, answer) select $3::uuid, now, '[]' from clock`
+
 // peekSQL locks what claimSQL would pick.
 const peekSQL = `with ` + clockSQL + `
 	select i.id, i.home, i.size

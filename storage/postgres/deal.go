@@ -62,6 +62,7 @@ func (s *Store) dealWithin(ctx context.Context, tx pgx.Tx, marker uuid.UUID, c *
 	at, fixed := s.clock.params()
 	peek := &pgx.Batch{}
 	peek.Queue(probingSQL)
+	peek.Queue(s.text(markFirstSQL), at, fixed, marker)
 	peek.Queue(s.text(peekSQL), at, fixed, int64(c.call.Queue), c.call.Partition, c.outset.from, c.wanted)
 	results := tx.SendBatch(ctx, peek)
 	ids, homes, sizes, err := readPeek(results)
@@ -81,8 +82,10 @@ func (s *Store) dealWithin(ctx context.Context, tx pgx.Tx, marker uuid.UUID, c *
 }
 
 func readPeek(results pgx.BatchResults) (ids [][16]byte, homes []int64, sizes []int32, err error) {
-	if _, err := results.Exec(); err != nil {
-		return nil, nil, nil, err
+	for range 2 {
+		if _, err := results.Exec(); err != nil {
+			return nil, nil, nil, err
+		}
 	}
 	rows, err := results.Query()
 	if err != nil {

@@ -264,6 +264,43 @@ func TestP01_ALeaseInTwoStepsIsDoneOnceWhereverTheConnectionIsCut(t *testing.T) 
 	}
 }
 
+// Whoever tries again would pass over the items that the lost transaction has locked.
+func TestP01_ALeaseInTwoStepsOutlastsTheTransactionThatWasLost(t *testing.T) {
+	t.Parallel()
+	proxy := pgtest.NewProxy(t, pgtest.URL(t))
+	w := setupWorldAt(t, proxy.URL(), true)
+	q := queue.NewNumber(1, 1)
+	for range 6 {
+		w.produce(group(fresh(q, "", strings.Repeat("x", 100))))
+	}
+	bounded := taker(10)
+	bounded.MaxBytes = 299
+	lost, end := proxy.LoseBefore("$12::integer[]) with ordinality")
+	defer end()
+	leased := make(chan queue.LeaseAnswer, 1)
+	go func() {
+		answer, err := w.store.Lease(t.Context(), []queue.LeaseCall{call(q, bounded, taker(10))})
+		if err != nil {
+			t.Errorf("lease: %v", err)
+		}
+		leased <- answer
+	}()
+	wait(t, "the connection is lost", lost)
+	w.eventually("the lease waits for the lost transaction, or is answered", func() bool {
+		return len(leased) > 0 ||
+			w.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) > 0
+	})
+	end()
+	answer := <-leased
+	for i, n := range []int{2, 4} {
+		if len(answer.Calls) != 1 || len(answer.Calls[0].Takers[i]) != n {
+			t.Errorf("got %+v, want %d items for taker %d", answer, n, i)
+		}
+	}
+	w.wantCounted()
+	w.wantNoneIdle()
+}
+
 // callAll makes all calls at once, each bounded by a time if that is not zero.
 func callAll(ctx context.Context, verbs []verb, bound time.Duration) (errs []error, took time.Duration) {
 	began := time.Now()

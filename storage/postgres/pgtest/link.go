@@ -125,6 +125,10 @@ func (l *link) forwardGroups(fromClient *bufio.Reader) error {
 			return err
 		}
 		if order := l.proxy.take(&g); order != nil {
+			if order.ended != nil {
+				l.lose(order)
+				return nil
+			}
 			if !order.after {
 				l.cut()
 				close(order.done)
@@ -143,6 +147,16 @@ func (l *link) forwardGroups(fromClient *bufio.Reader) error {
 		} else {
 			g.raw = nil
 		}
+	}
+}
+
+// lose resets the client's connection, and returns when the server's is to go, too.
+func (l *link) lose(order *cut) {
+	reset(l.client)
+	close(order.done)
+	select {
+	case <-order.ended:
+	case <-l.down:
 	}
 }
 

@@ -35,6 +35,8 @@ type cut struct {
 	text  string
 	after bool
 	done  chan struct{}
+	// ended, if not nil, is closed when the server is to see it, too.
+	ended chan struct{}
 }
 
 // NewProxy starts a proxy for the server of a database, which it reaches by TCP.
@@ -76,18 +78,25 @@ func (p *Proxy) URL() string { return p.url }
 // the bytes of its messages and the SQL of statements that were prepared earlier.
 // The order is for one group, on whichever connection it comes. The returned
 // channel is closed when the connection is cut.
-func (p *Proxy) CutBefore(text string) <-chan struct{} { return p.order(text, false) }
+func (p *Proxy) CutBefore(text string) <-chan struct{} { return p.order(&cut{text: text}) }
+
+// LoseBefore is as CutBefore, but the server does not see that its client is gone, and
+// keeps the transaction, until end is called or the test ends.
+func (p *Proxy) LoseBefore(text string) (lost <-chan struct{}, end func()) {
+	c := &cut{text: text, ended: make(chan struct{})}
+	return p.order(c), sync.OnceFunc(func() { close(c.ended) })
+}
 
 // CutAfter is as CutBefore, but the group reaches the server, and the connection
 // is cut when the server is done with it and has committed or not; nothing of its
 // answer reaches the client. It is not for COPY from the client, whose answer is
 // two.
-func (p *Proxy) CutAfter(text string) <-chan struct{} { return p.order(text, true) }
+func (p *Proxy) CutAfter(text string) <-chan struct{} { return p.order(&cut{text: text, after: true}) }
 
-func (p *Proxy) order(text string, after bool) <-chan struct{} {
+func (p *Proxy) order(c *cut) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := &cut{text: text, after: after, done: make(chan struct{})}
+	c.done = make(chan struct{})
 	p.cuts = append(p.cuts, c)
 	return c.done
 }
