@@ -55,9 +55,11 @@ func TestNodes_ShareTheLimitsOfASubscription(t *testing.T) {
 		together.forget()
 		within(t, time.Until(by), "as many run at a time as may", func() bool { return together.peak() == most })
 		within(t, time.Until(by), "all nodes push", func() bool { return len(pushing()) == 2*nodes })
+		// More than two of three parts, which is what comes where the third stands still. It
+		// cannot be all: each start is as late as the machine is busy, which is not made up for.
 		const span = 2 * time.Second
-		within(t, time.Until(by.Add(span)), "as many start in a second as may", func() bool {
-			return rated.since(time.Now().Add(-span)) >= 2*perSecond*9/10
+		within(t, time.Until(by.Add(span)), "no part of the rate stands still", func() bool {
+			return rated.since(time.Now().Add(-span)) >= 2*perSecond*3/4
 		})
 	}
 	used(time.Now().Add(patience), 3)
