@@ -66,6 +66,12 @@ type redrive struct {
 	// place is that of the next item in the spread: how many times Every it waits.
 	place int
 
+	// stuck are the ordering keys whose heads are leased, and passed the items that were
+	// skipped; both are nil where keys bind nothing in the queue. Keys bind what was produced
+	// there, and not what was buried.
+	stuck  map[string]bool
+	passed map[ID]bool
+
 	done Redriven
 }
 
@@ -100,6 +106,9 @@ func (b *Broker) newRedrive(ctx context.Context, call *RedriveCall) (*redrive, e
 	if r.toTopic() {
 		r.list.Limit, r.list.Content = kindPage, true // what is copied, and what filters judge
 	}
+	if err := r.lookAtKeys(ctx); err != nil {
+		return nil, err
+	}
 	if r.target != nil && r.target.settings().DeadLetter {
 		return nil, Invalid("target", "is %s, which is a dead-letter queue; name one that is not", call.Target)
 	}
@@ -123,8 +132,57 @@ func (r *redrive) queueOf(ctx context.Context, field, name string) (*knownQueue,
 	return q, err
 }
 
+// lookAtKeys finds out whether keys bind what is in the queue.
+func (r *redrive) lookAtKeys(ctx context.Context) error {
+	behind, err := r.b.hasBehind(ctx, r.dead)
+	if err != nil || !behind {
+		return err
+	}
+	r.passed = map[ID]bool{}
+	r.list.Limit, r.list.Content = kindPage, true // a key is content
+	r.stuck, err = r.b.leasedKeys(ctx, r.dead.number)
+	return err
+}
+
 // step does a page, and says whether there are more to be done.
+//
+// Where keys bind it begins anew after each page that moved something: who took the place of
+// a head may stand before the page, and goes before those behind it.
 func (r *redrive) step(ctx context.Context) (more bool, err error) {
+	before := r.done.Moved
+	more, err = r.page(ctx)
+	if err != nil || !r.inTurns() || r.done.Moved == before || r.done.Moved == r.call.Limit {
+		return more, err
+	}
+	r.list.Cursor, r.list.Partition = "", 0
+	return true, nil
+}
+
+// inTurns says that moving an item may give its place to another, which the call has still to
+// look at.
+func (r *redrive) inTurns() bool { return r.passed != nil && !r.call.DryRun && len(r.call.IDs) == 0 }
+
+// waits says whether a key binds an item to one that goes before it: the head, which is
+// leased, or lies in another partition and has its turn first.
+func (r *redrive) waits(it *Item) bool {
+	if r.passed == nil || it.Dead != nil || it.OrderingKey == "" {
+		return false
+	}
+	return r.stuck[it.OrderingKey] || r.inTurns() && r.dead.extent() > 1 && it.State(r.now) == Behind
+}
+
+// skip counts an item that stays, once.
+func (r *redrive) skip(id ID) {
+	if r.passed != nil {
+		if r.passed[id] {
+			return
+		}
+		r.passed[id] = true
+	}
+	r.done.Skipped++
+}
+
+func (r *redrive) page(ctx context.Context) (more bool, err error) {
 	var items []Item
 	if len(r.ids) > 0 {
 		items, err = r.find(ctx)
@@ -188,6 +246,12 @@ func (r *redrive) choose(items []Item) (chosen, rest []Item) {
 		if !r.wants(&items[i]) {
 			continue
 		}
+		if r.waits(&items[i]) {
+			if r.stuck[items[i].OrderingKey] {
+				r.skip(items[i].ID)
+			}
+			continue
+		}
 		chosen = append(chosen, items[i])
 		if len(chosen) == room {
 			return chosen, items[i+1:]
@@ -237,7 +301,7 @@ func (r *redrive) move(ctx context.Context, items []Item) error {
 			return err
 		}
 		if to == nil {
-			r.done.Skipped++
+			r.skip(items[i].ID)
 			continue
 		}
 		moves = append(moves, Move{
@@ -262,11 +326,11 @@ func (r *redrive) move(ctx context.Context, items []Item) error {
 	if err != nil {
 		return err
 	}
-	for _, status := range statuses {
+	for i, status := range statuses {
 		if status == Moved {
 			r.done.Moved++
 		} else {
-			r.done.Skipped++
+			r.skip(moves[i].Key.ID)
 		}
 	}
 	return r.tellDue(ctx, moves, statuses)

@@ -17,7 +17,9 @@ func (r *redrive) fanOut(ctx context.Context, items []Item) error {
 	defer pinned.unpin()
 	topic, err := pinned.pin(ctx, r.b.known, func() (*knownQueue, error) { return r.b.known.numberedEither(ctx, r.target.number) })
 	if errors.Is(err, ErrNotFound) {
-		r.done.Skipped += len(items)
+		for i := range items {
+			r.skip(items[i].ID)
+		}
 		return nil
 	}
 	if err != nil {
@@ -51,12 +53,12 @@ func (r *redrive) fanOutBy(ctx context.Context, topic *readSettings, items []Ite
 		bytes := it.Places() * (it.Size() + copyBytes)
 		switch {
 		case it.Places() == 0, items[i].State(r.now) == Leased:
-			r.done.Skipped++
+			r.skip(it.ID)
 			continue
 		case bytes > maxTold:
 			r.b.log.Warn("item stays in its dead-letter queue: its copies for a topic do not fit into one transaction; redrive it to one queue",
 				"item_id", it.ID.String(), "topic", topic.Name, "copies", it.Places(), "bytes", it.Size())
-			r.done.Skipped++
+			r.skip(it.ID)
 			continue
 		case page.copies+it.Places() > MaxCopies || page.bytes+bytes > MaxBatchBytes:
 			if err := page.flush(ctx); err != nil {
@@ -113,7 +115,7 @@ func (p *fannedPage) flush(ctx context.Context) error {
 			p.overtaken = append(p.overtaken, *items[i])
 			continue
 		default:
-			r.done.Skipped++
+			r.skip(items[i].ID)
 			continue
 		}
 		r.done.Moved++

@@ -1,0 +1,112 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/posthaste-io/posthaste/queue"
+)
+
+// keyedItems are n items of each key, in turns.
+func keyedItems(n int, keys ...string) (items []queue.ProduceItem) {
+	for range n {
+		for _, key := range keys {
+			items = append(items, queue.ProduceItem{Content: queue.Content{OrderingKey: key}})
+		}
+	}
+	return items
+}
+
+func idsOf(produced []queue.Produced) (ids []queue.ID) {
+	for _, p := range produced {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// What was produced into a dead-letter queue is bound by its key there, and nothing passes a
+// head that is leased.
+func TestRedrive_NothingPassesALeasedHead(t *testing.T) {
+	t.Parallel()
+	for _, topic := range []bool{false, true} {
+		t.Run(fmt.Sprint("to a topic: ", topic), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T, f *fixture) {
+				f.create(t, queue.Settings{Name: "dead"})
+				f.create(t, queue.Settings{Name: "work", DeadQueue: "dead"})
+				target := "work"
+				if topic {
+					f.topic(t, "events", "a")
+					target = "events~a"
+				}
+				ids := idsOf(f.produce(t, "dead", keyedItems(2, "held", "free")...))
+				head := f.leaseOne(t, "dead")
+				call := redriveCall("dead")
+				call.Target = "work"
+				if topic {
+					call.Target = "events"
+				}
+				f.wantRedriven(t, call, queue.Redriven{Moved: 2, Skipped: 2})
+				f.wantIDs(t, target, ids[1], ids[3])
+				f.settle(t, entry(head, queue.Release))
+				f.wantRedriven(t, call, queue.Redriven{Moved: 2})
+				f.wantIDs(t, "dead")
+				for _, want := range []queue.ID{ids[1], ids[0]} {
+					if it := f.leaseOne(t, target); it.ID != want {
+						t.Errorf("leased %v, want %v", it.ID, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// More than a page of them, in one partition or more, keeps the order of each key.
+func TestRedrive_KeepsTheOrderOfEachKeyOverPages(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int32{1, 4} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T, f *fixture) {
+				const each = 30
+				var keys []string
+				for i := range 100 {
+					keys = append(keys, fmt.Sprint("key ", i))
+				}
+				f.create(t, queue.Settings{Name: "dead", Partitions: 1})
+				f.create(t, queue.Settings{Name: "work", DeadQueue: "dead"})
+				var all int
+				of := map[string][]queue.ID{}
+				for n, items := 0, keyedItems(each, keys...); n < len(items); n += 1000 {
+					if n > 0 && partitions > 1 { // what follows lies elsewhere
+						if _, err := f.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: "dead", Partitions: &partitions}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					for i, p := range f.produce(t, "dead", items[n:n+1000]...) {
+						key := items[n+i].OrderingKey
+						of[key] = append(of[key], p.ID)
+						all++
+					}
+				}
+				call := redriveCall("dead")
+				call.Target = "work"
+				f.wantRedriven(t, call, queue.Redriven{Moved: all})
+				for all > 0 {
+					leased := f.lease(t, "work", 100)
+					if len(leased) == 0 {
+						t.Fatalf("%d items are left, and none to be leased", all)
+					}
+					for _, it := range leased {
+						if want := of[it.OrderingKey][0]; it.ID != want {
+							t.Fatalf("%s: leased %v, want %v", it.OrderingKey, it.ID, want)
+						}
+						of[it.OrderingKey] = of[it.OrderingKey][1:]
+						all--
+						f.settle(t, entry(it, queue.Complete))
+					}
+				}
+			})
+		})
+	}
+}
