@@ -65,6 +65,9 @@ func orderingKey(k *queue.KeyState, page *queue.KeysPage) *v1.OrderingKey {
 }
 
 func (s *Server) unblock(ctx context.Context, c *call, q *v1.UnblockRequest) (*v1.Reply, error) {
+	if q.GetItemId() == "" {
+		return nil, queue.Invalid("item_id", "is missing; name the head of a key, as queue.keys tells it")
+	}
 	id, err := queue.ParseID(q.GetItemId())
 	if err != nil {
 		return nil, queue.Invalid("item_id", "%v", err)

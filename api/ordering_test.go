@@ -79,6 +79,7 @@ func TestQueueUnblock_NamesTheHead(t *testing.T) {
 		}
 	}
 	e.call("queue.unblock", `{"queue_name":"orders","item_id":"7"}`).invalid("item_id", "")
+	e.call("queue.unblock", `{"queue_name":"orders"}`).invalid("item_id", "name the head of a key")
 	e.broker.unblock = func(queue.UnblockCall) error {
 		return fmt.Errorf("item %s is being worked on: %w", id, queue.ErrNotBlocking)
 	}
