@@ -304,3 +304,26 @@ func TestBatch_TellsATopicInParts(t *testing.T) {
 		}
 	})
 }
+
+// What the store has no room for is not asked of it for ever: the item comes again.
+func TestPush_AnOutcomeThatIsTooLargeEndsThePush(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {
+		r.subscribe(subscriptions.Change{})
+		settles := 0
+		r.broker.refuseSettle = func() error {
+			settles++
+			return &queue.TooLargeError{Field: "entries", Limit: 6_225_920, Unit: "bytes"}
+		}
+		id := r.produce(1)[0]
+		pass(time.Minute)
+		if settles == 0 || settles > 10 {
+			t.Errorf("%d settlements were tried, want a few", settles)
+		}
+		r.broker.refuseSettle = nil
+		pass(time.Hour)
+		if r.item(id) != nil {
+			t.Error("the item is still there")
+		}
+	})
+}

@@ -49,8 +49,8 @@ func (d *Dispatcher) settle(p *push, entries []queue.SettleEntry) []settled {
 			}
 			return answers
 		}
-		if _, tooMuch := errors.AsType[*queue.FanOutError](err); tooMuch && len(todo) > 1 {
-			// What they tell a topic is too much for one call.
+		if isTooMuch(err) && len(todo) > 1 {
+			// What they tell a topic is, most likely.
 			half := len(todo) / 2
 			for i, a := range append(d.settle(p, todo[:half]), d.settle(p, todo[half:])...) {
 				*at(i) = a
@@ -158,8 +158,15 @@ func isStale(err error) bool {
 // mayPass says that the same call may work later.
 func mayPass(err error) bool {
 	_, invalid := errors.AsType[*queue.InvalidError](err)
-	return !invalid && !errors.Is(err, queue.ErrShuttingDown) && !errors.Is(err, context.Canceled) &&
+	return !invalid && !isTooMuch(err) && !errors.Is(err, queue.ErrShuttingDown) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, queue.ErrAlreadyDead)
+}
+
+// isTooMuch says that a call is more than a transaction takes.
+func isTooMuch(err error) bool {
+	_, copies := errors.AsType[*queue.FanOutError](err)
+	_, large := errors.AsType[*queue.TooLargeError](err)
+	return copies || large
 }
 
 // disable takes the subscription out of service, since its endpoint answered 410.

@@ -73,15 +73,13 @@ func (b *Broker) buryBatch(doomed []doomedItem, guard Guard) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("bury: %w", err)
 	}
-	ctx, cancel := b.storeContext()
-	defer cancel()
 	f := burial{b: b, guard: guard, queues: map[*knownQueue]*graveyard{}}
 	defer f.pinned.unpin()
 	var errs error
 	for i := range doomed {
-		errs = errors.Join(errs, f.add(ctx, &doomed[i]))
+		errs = errors.Join(errs, f.add(&doomed[i]))
 	}
-	errs = errors.Join(errs, f.flush(ctx))
+	errs = errors.Join(errs, f.flush())
 	for q := range f.queues {
 		if b.ordered.has(q.number) {
 			b.Wake(q.number)
@@ -135,64 +133,96 @@ type burial struct {
 	pinned pinSet
 	queues map[*knownQueue]*graveyard
 
-	// groups are the settlements of going that wait for a flush, and copies what they tell
-	// topics in all.
+	// groups are the settlements of going that wait for a flush, and of is what they are to
+	// the store.
 	groups []SettleGroup
 	going  []*doomedItem
-	copies int
+	of     burden
 	buried int
 }
 
 // add buries an item with others, some of them now if they are many.
-func (f *burial) add(ctx context.Context, d *doomedItem) error {
-	s, err := f.settlement(ctx, d)
+func (f *burial) add(d *doomedItem) error {
+	s, err := f.settlement(d)
 	if s == nil {
 		return err
 	}
-	copies := 0
-	for i := range s.Produce {
-		copies += s.Produce[i].Places()
+	of := burdenOf([]Settlement{*s})
+	if f.of.entries+of.entries > MaxBatchEntries || f.of.bytes+of.bytes > MaxBatchBytes {
+		err = f.flush()
 	}
-	if f.copies+copies > MaxCopies {
-		err = errors.Join(err, f.flush(ctx))
-	}
-	f.groups = append(f.groups, SettleGroup{Entries: []Settlement{*s}})
-	f.going = append(f.going, d)
-	f.copies += copies
+	f.push(d, s, of)
 	return err
 }
 
-// flush has the store bury what waits. What is refused stays as it was found, and is found
-// again.
-func (f *burial) flush(ctx context.Context) error {
-	if len(f.groups) == 0 {
-		return nil
+func (f *burial) push(d *doomedItem, s *Settlement, of burden) {
+	f.groups = append(f.groups, SettleGroup{Entries: []Settlement{*s}})
+	f.going = append(f.going, d)
+	f.of.entries, f.of.bytes = f.of.entries+of.entries, f.of.bytes+of.bytes
+}
+
+// flush has the store bury what waits, and what a topic is told of by what it is now. What is
+// refused otherwise stays as it was found.
+func (f *burial) flush() error {
+	for range topicRounds {
+		if len(f.groups) == 0 {
+			return nil
+		}
+		if err := f.flushOnce(); err != nil {
+			return err
+		}
 	}
+	f.groups, f.going, f.of = nil, nil, burden{}
+	return overtakenTooOften("a topic that is told")
+}
+
+// flushOnce does so once. What was made by what a topic is no more waits again.
+func (f *burial) flushOnce() error {
 	groups, going := f.groups, f.going
-	f.groups, f.going, f.copies = nil, nil, 0
-	answer, err := f.b.store.Settle(ctx, groups)
+	f.groups, f.going, f.of = nil, nil, burden{}
+	ctx, cancel := f.b.storeContext()
+	defer cancel()
+	answer, err := f.b.settleApart(ctx, groups)
 	if err != nil {
 		return fmt.Errorf("bury: %w", err)
 	}
 	var wakes wakes
-	overtaken := false
+	var overtaken []*doomedItem
 	for i, group := range answer.Groups {
-		overtaken = overtaken || group[0].Status == Overtaken
-		if group[0].Status != Applied {
-			continue
+		s, d := &groups[i].Entries[0], going[i]
+		switch {
+		case group == nil && len(s.Produce) > 0:
+			f.b.log.Warn("end of an item is not told: the copies for the topic do not fit into one transaction",
+				"item_id", d.item.ID.String(), "queue", d.queue.name)
+			s.Produce = nil
+			f.push(d, s, burdenOf([]Settlement{*s}))
+		case group == nil:
+		case group[0].Status == Overtaken:
+			overtaken = append(overtaken, d)
+		case group[0].Status == Applied:
+			f.buried++
+			wakes.add(s.DeadQueue)
+			wakes.addProduced(s)
+			f.b.endings.wake(d.item.ID)
+			f.b.log.Debug("item buried", "item_id", d.item.ID.String(), "queue", d.queue.name, "reason", d.reason)
 		}
-		f.buried++
-		s, it := &groups[i].Entries[0], &going[i].item
-		wakes.add(s.DeadQueue)
-		wakes.addProduced(s)
-		f.b.endings.wake(it.ID)
-		f.b.log.Debug("item buried", "item_id", it.ID.String(), "queue", going[i].queue.name, "reason", going[i].reason)
 	}
 	f.b.leases.wake(wakes)
-	if overtaken {
-		return f.b.rereadTopics(ctx, f.pinned.queues)
+	if len(overtaken) == 0 {
+		return nil
 	}
-	return nil
+	if err := f.b.rereadTopics(ctx, f.pinned.queues); err != nil {
+		return err
+	}
+	var errs error
+	for _, d := range overtaken {
+		s, err := f.settlement(d)
+		errs = errors.Join(errs, err)
+		if s != nil {
+			f.push(d, s, burdenOf([]Settlement{*s}))
+		}
+	}
+	return errs
 }
 
 // graveyard is where the items of a queue go, and who is told of it where they do not say.
@@ -204,7 +234,9 @@ type graveyard struct {
 
 // settlement buries an item, and is nil for one that stays. The error of a queue is told
 // with the first of its items.
-func (f *burial) settlement(ctx context.Context, d *doomedItem) (*Settlement, error) {
+func (f *burial) settlement(d *doomedItem) (*Settlement, error) {
+	ctx, cancel := f.b.storeContext()
+	defer cancel()
 	to, known := f.queues[d.queue]
 	if !known {
 		var err error

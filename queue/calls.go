@@ -228,7 +228,8 @@ type RedriveCall struct {
 type Redriven struct {
 	Moved int
 	// Skipped stay: the target holds their copy already, they are leased, the queue that
-	// they came from is gone, or nobody wants them of the topic.
+	// they came from is gone, nobody wants them of the topic, their copies are more than a
+	// transaction takes, or they stand behind one that stays.
 	Skipped int
 	// More says that the limit or the context's time ended the call before the end of
 	// the queue.

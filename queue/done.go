@@ -5,13 +5,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
 // Done tells how an item ended. As JSON it is the payload of an item on the queue that
-// [Content.OnDone], or the subscription's, names, or in the queues of that topic. That item is written in the transaction
-// that ends the other one, once; its kind is [DoneKind], its encoding application/json,
-// and it has the other one's reference and trace.
+// [Content.OnDone], or the subscription's, names, or in the queues of that topic. That item
+// is written in the transaction that ends the other one, once; its kind is [DoneKind], its
+// encoding application/json, and it has the other one's reference and trace.
 //
 // An item ends when it is completed or buried. What becomes of it in the dead-letter
 // queue is told by a subscription there; and after a redrive it ends anew. What is
@@ -106,6 +107,13 @@ func (d *Done) shorten(limit int) {
 	if isText(d.Response) {
 		d.Response, d.ResponseText = nil, string(d.Response)
 	}
+}
+
+// clip shortens the texts that say why.
+func (d *Done) clip() {
+	const most = 100
+	d.Error = strings.ToValidUTF8(d.Error[:min(len(d.Error), most)], "")
+	d.Reason = strings.ToValidUTF8(d.Reason[:min(len(d.Reason), most)], "")
 }
 
 // dropResponse leaves the response out, and says whether there was any.

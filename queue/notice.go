@@ -119,6 +119,11 @@ func (b *Broker) pinTold(ctx context.Context, n *notice, pinned *pinSet) (*known
 	if err != nil {
 		return nil, fmt.Errorf("on_done of %s: %w", n.from.name, err)
 	}
+	if to.settings().Topic != nil && n.item.Kind == DoneKind && n.item.Hop > 0 {
+		// Topics whose subscriptions tell each other would multiply what they are told.
+		b.untold.warn(b, n, "the item tells of an end itself, of which no topic is told")
+		return nil, nil
+	}
 	return to, nil
 }
 

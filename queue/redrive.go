@@ -22,18 +22,21 @@ import (
 // and what it counts may change before it is done in earnest.
 //
 // Errors: [InvalidError], for a queue that is no dead-letter queue, too;
-// [TooLargeError]; [ErrNotFound]; those of [Store]. After an error some items may have
+// [TooLargeError]; [ErrNotFound]; [OverloadedError]; those of [Store]. After an error some items may have
 // been moved; a repeat is safe.
 func (b *Broker) Redrive(ctx context.Context, call RedriveCall) (Redriven, error) {
 	r, err := b.newRedrive(ctx, &call)
 	if err != nil {
 		return Redriven{}, err
 	}
+	if err := r.selectBound(ctx); err != nil {
+		return Redriven{}, fmt.Errorf("redrive %s: %w", call.Queue, err)
+	}
 	timeUp, err := inPages(ctx, func() (more bool, err error) { return r.step(ctx) })
 	if err != nil {
 		return r.done, fmt.Errorf("redrive %s: %w", call.Queue, err)
 	}
-	r.done.More = r.done.More || timeUp
+	r.done.More = r.done.More || timeUp || r.cut
 	if r.done.Moved > 0 && !call.DryRun {
 		b.log.Info("items redriven", "queue", call.Queue, "items", r.done.Moved, "skipped", r.done.Skipped, "more", r.done.More)
 	}
@@ -66,11 +69,14 @@ type redrive struct {
 	// place is that of the next item in the spread: how many times Every it waits.
 	place int
 
-	// stuck are the ordering keys whose heads are leased, and passed the items that were
-	// skipped; both are nil where keys bind nothing in the queue. Keys bind what was produced
-	// there, and not what was buried.
-	stuck  map[string]bool
-	passed map[ID]bool
+	// bound says that ordering keys bind what is in the queue: see [redrive.selectBound]. stuck
+	// are those of which an item stays, and what is behind it with it.
+	bound bool
+	stuck map[string]bool
+	// cut says that more was to be selected than the limit or the time has room for.
+	cut bool
+	// fanned are the items that were copied to a topic by this call.
+	fanned map[ID]bool
 
 	done Redriven
 }
@@ -106,9 +112,6 @@ func (b *Broker) newRedrive(ctx context.Context, call *RedriveCall) (*redrive, e
 	if r.toTopic() {
 		r.list.Limit, r.list.Content = kindPage, true // what is copied, and what filters judge
 	}
-	if err := r.lookAtKeys(ctx); err != nil {
-		return nil, err
-	}
 	if r.target != nil && r.target.settings().DeadLetter {
 		return nil, Invalid("target", "is %s, which is a dead-letter queue; name one that is not", call.Target)
 	}
@@ -132,59 +135,10 @@ func (r *redrive) queueOf(ctx context.Context, field, name string) (*knownQueue,
 	return q, err
 }
 
-// lookAtKeys finds out whether keys bind what is in the queue.
-func (r *redrive) lookAtKeys(ctx context.Context) error {
-	behind, err := r.b.hasBehind(ctx, r.dead)
-	if err != nil || !behind {
-		return err
-	}
-	r.passed = map[ID]bool{}
-	r.list.Limit, r.list.Content = kindPage, true // a key is content
-	r.stuck, err = r.b.leasedKeys(ctx, r.dead.number)
-	return err
-}
-
 // step does a page, and says whether there are more to be done.
-//
-// Where keys bind it begins anew after each page that moved something: who took the place of
-// a head may stand before the page, and goes before those behind it.
 func (r *redrive) step(ctx context.Context) (more bool, err error) {
-	before := r.done.Moved
-	more, err = r.page(ctx)
-	if err != nil || !r.inTurns() || r.done.Moved == before || r.done.Moved == r.call.Limit {
-		return more, err
-	}
-	r.list.Cursor, r.list.Partition = "", 0
-	return true, nil
-}
-
-// inTurns says that moving an item may give its place to another, which the call has still to
-// look at.
-func (r *redrive) inTurns() bool { return r.passed != nil && !r.call.DryRun && len(r.call.IDs) == 0 }
-
-// waits says whether a key binds an item to one that goes before it: the head, which is
-// leased, or lies in another partition and has its turn first.
-func (r *redrive) waits(it *Item) bool {
-	if r.passed == nil || it.Dead != nil || it.OrderingKey == "" {
-		return false
-	}
-	return r.stuck[it.OrderingKey] || r.inTurns() && r.dead.extent() > 1 && it.State(r.now) == Behind
-}
-
-// skip counts an item that stays, once.
-func (r *redrive) skip(id ID) {
-	if r.passed != nil {
-		if r.passed[id] {
-			return
-		}
-		r.passed[id] = true
-	}
-	r.done.Skipped++
-}
-
-func (r *redrive) page(ctx context.Context) (more bool, err error) {
 	var items []Item
-	if len(r.ids) > 0 {
+	if r.bound || len(r.ids) > 0 {
 		items, err = r.find(ctx)
 		more = len(r.ids) > 0
 	} else {
@@ -225,7 +179,9 @@ func (r *redrive) read(ctx context.Context) (items []Item, more bool, err error)
 // find returns those of the next ids that are in the queue, in its order.
 func (r *redrive) find(ctx context.Context) ([]Item, error) {
 	ids := r.ids[:min(len(r.ids), r.list.Limit)]
-	r.ids = r.ids[len(ids):]
+	if r.ids = r.ids[len(ids):]; len(ids) == 0 {
+		return nil, nil
+	}
 	found, err := r.b.store.Find(ctx, ids, r.list.Content)
 	if err != nil {
 		return nil, err
@@ -246,10 +202,8 @@ func (r *redrive) choose(items []Item) (chosen, rest []Item) {
 		if !r.wants(&items[i]) {
 			continue
 		}
-		if r.waits(&items[i]) {
-			if r.stuck[items[i].OrderingKey] {
-				r.skip(items[i].ID)
-			}
+		if r.isBound(&items[i]) && (r.isStuck(&items[i]) || items[i].State(r.now) == Leased) {
+			r.stay(&items[i])
 			continue
 		}
 		chosen = append(chosen, items[i])
@@ -295,15 +249,17 @@ func (r *redrive) move(ctx context.Context, items []Item) error {
 		}
 	}()
 	moves := make([]Move, 0, len(items))
+	var of []*Item
 	for i := range items {
 		to, err := r.pinTarget(ctx, &items[i], targets)
 		if err != nil {
 			return err
 		}
 		if to == nil {
-			r.skip(items[i].ID)
+			r.stay(&items[i])
 			continue
 		}
+		of = append(of, &items[i])
 		moves = append(moves, Move{
 			Key: items[i].Key, Target: to.number, ExpireTTL: to.settings().ExpireTTL,
 			Delay: time.Duration(r.place+len(moves)) * r.call.Every,
@@ -330,7 +286,7 @@ func (r *redrive) move(ctx context.Context, items []Item) error {
 		if status == Moved {
 			r.done.Moved++
 		} else {
-			r.skip(moves[i].Key.ID)
+			r.stay(of[i])
 		}
 	}
 	return r.tellDue(ctx, moves, statuses)

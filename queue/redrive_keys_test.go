@@ -3,6 +3,7 @@ package queue_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
 )
@@ -106,6 +107,61 @@ func TestRedrive_KeepsTheOrderOfEachKeyOverPages(t *testing.T) {
 						f.settle(t, entry(it, queue.Complete))
 					}
 				}
+			})
+		})
+	}
+}
+
+// A head whose lease has lapsed is taken, and those behind it.
+func TestRedrive_TakesAHeadThatHasLapsed(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.create(t, queue.Settings{Name: "dead"})
+		f.create(t, queue.Settings{Name: "work", DeadQueue: "dead"})
+		ids := idsOf(f.produce(t, "dead", keyedItems(3, "k")...))
+		f.leaseOne(t, "dead")
+		<-time.After(queue.DefaultLeaseTTL)
+		call := redriveCall("dead")
+		call.Target = "work"
+		f.wantRedriven(t, call, queue.Redriven{Moved: 3})
+		for _, want := range ids {
+			it := f.leaseOne(t, "work")
+			if it.ID != want {
+				t.Errorf("leased %v, want %v", it.ID, want)
+			}
+			f.settle(t, entry(it, queue.Complete))
+		}
+	})
+}
+
+// What stands behind an item that the call does not ask for stays with it, wherever the two
+// lie, and in a dry run as in earnest; also where the call names items.
+func TestRedrive_WhatIsBehindAnItemThatStaysStaysToo(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int32{1, 4} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T, f *fixture) {
+				f.create(t, queue.Settings{Name: "dead", Partitions: partitions})
+				f.create(t, queue.Settings{Name: "work", DeadQueue: "dead"})
+				made := keyedItems(2, "a", "b")
+				made[0].Kind = "other"
+				for _, i := range []int{1, 2, 3} {
+					made[i].Kind = "asked"
+				}
+				ids := idsOf(f.produce(t, "dead", made...))
+				call := redriveCall("dead")
+				call.Target, call.Kind, call.DryRun = "work", "asked", true
+				f.wantRedriven(t, call, queue.Redriven{Moved: 2, Skipped: 1})
+				call.DryRun, call.Limit = false, 1
+				f.wantRedriven(t, call, queue.Redriven{Moved: 1, More: true})
+				f.wantRedriven(t, call, queue.Redriven{Moved: 1, More: true})
+				f.wantRedriven(t, call, queue.Redriven{Skipped: 1})
+				f.wantIDs(t, "work", ids[1], ids[3])
+				named := redriveCall("dead")
+				named.Target, named.IDs = "work", []queue.ID{ids[2], ids[0]}
+				f.wantRedriven(t, named, queue.Redriven{Moved: 2})
+				f.wantIDs(t, "work", ids[1], ids[0], ids[3], ids[2])
 			})
 		})
 	}

@@ -137,8 +137,8 @@ func TestRedrive_ToATopicThatChangesMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		open()
-		if got := <-moved; got.err == nil && got.value.Moved != 0 {
-			t.Errorf("got %+v, want nothing moved to what is gone", got)
+		if got := <-moved; got.err != nil || got.value != (queue.Redriven{Skipped: 1}) {
+			t.Errorf("got %+v, want it skipped, as what goes to a queue that is gone", got)
 		}
 		f.wantIDs(t, "orders~dead", ids...)
 	})
@@ -183,5 +183,48 @@ func TestD12_ARedriveToATopicIsRepeated(t *testing.T) {
 		f.wantRedriven(t, toTopicCall("orders~dead"), queue.Redriven{})
 		f.wantIDs(t, "events~a", ids...)
 		f.wantIDs(t, "events~b", ids...)
+	})
+}
+
+// Copies that died in several queues lie in a shared dead-letter queue several times.
+func TestRedrive_ToATopicOnceForAllCopies(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b")
+		f.create(t, queue.Settings{Name: "dead"})
+		for _, name := range []string{"events~a", "events~b"} {
+			if _, err := f.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: name, DeadQueue: new("dead")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.produce(t, "events", items(1)...)
+		for _, name := range []string{"events~a", "events~b"} {
+			f.settle(t, entry(f.leaseOne(t, name), queue.Bury))
+		}
+		calls := f.store.Calls(storagetest.Settle)
+		f.wantRedriven(t, toTopicCall("dead"), queue.Redriven{Moved: 2})
+		if got := f.store.Calls(storagetest.Settle) - calls; got != 1 {
+			t.Errorf("%d settlements, want 1", got)
+		}
+		for _, name := range []string{"events~a", "events~b"} {
+			if got := f.total(t, name); got != 1 {
+				t.Errorf("%s holds %d items, want 1", name, got)
+			}
+		}
+	})
+}
+
+// An item for which the store has no room in a transaction keeps no other from moving.
+func TestRedrive_ToATopicSkipsWhatTheStoreHasNoRoomFor(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a", "b")
+		ids := f.bury(t, "orders", "", items(3)...)
+		large := &queue.TooLargeError{Field: "entries", Limit: 6_225_920, Unit: "bytes"}
+		f.store.FailBefore(storagetest.Settle, 1, large) // all three
+		f.store.FailBefore(storagetest.Settle, 2, large) // the first alone
+		f.wantRedriven(t, toTopicCall("orders~dead"), queue.Redriven{Moved: 2, Skipped: 1})
+		f.wantIDs(t, "orders~dead", ids[0])
+		f.wantIDs(t, "events~a", ids[1:]...)
 	})
 }

@@ -58,7 +58,12 @@ func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error)
 		told := req.pinned.queues
 		settled, err := b.settles.do(ctx, burdenOf(req.group.Entries), req)
 		if err != nil {
-			return nil, fmt.Errorf("settle: %w", err)
+			if err = toldTooMuch(err, req.group.Entries); err != nil {
+				return nil, fmt.Errorf("settle: %w", err)
+			}
+			b.untold.warn(b, targets[0].notice, "its copies for the topic do not fit into one transaction")
+			targets[0].notice = nil
+			continue
 		}
 		if settled[0].Status == Overtaken { // then all are
 			if round++; round > topicRounds {

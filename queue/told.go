@@ -31,11 +31,12 @@ func (b *Broker) tell(ctx context.Context, n *notice, d *Done, room int, pinned 
 		b.place(to, items)
 		return items, nil
 	}
-	if most := len(read.Topic.Subscribers); toldBytes(&it, most) > room && d.dropResponse() {
-		if it, err = n.tell(d, to); err != nil {
+	most := len(read.Topic.Subscribers)
+	if toldBytes(&items[0], most) > room && d.dropResponse() || toldBytes(&items[0], most) > maxTold {
+		d.clip()
+		if items[0], err = n.tell(d, to); err != nil {
 			return nil, err
 		}
-		items[0] = it
 	}
 	if err := b.chooseCopies(ctx, read, items); err != nil {
 		return nil, err
@@ -47,13 +48,62 @@ func (b *Broker) tell(ctx context.Context, n *notice, d *Done, room int, pinned 
 	return items, nil
 }
 
+// settleApart is the store's Settle for groups that have nothing to do with each other. One
+// for which a transaction of the store has no room is answered with nil, and was not applied.
+func (b *Broker) settleApart(ctx context.Context, groups []SettleGroup) (SettleAnswer, error) {
+	answer, err := b.store.Settle(ctx, groups)
+	switch {
+	case !errors.As(err, new(*TooLargeError)):
+		return answer, err
+	case len(groups) == 1:
+		return SettleAnswer{Groups: [][]Settled{nil}}, nil
+	}
+	half := len(groups) / 2
+	if answer, err = b.settleApart(ctx, groups[:half]); err != nil {
+		return SettleAnswer{}, err
+	}
+	rest, err := b.settleApart(ctx, groups[half:])
+	if err != nil {
+		return SettleAnswer{}, err
+	}
+	if rest.Now.After(answer.Now) {
+		answer.Now = rest.Now
+	}
+	answer.Groups = append(answer.Groups, rest.Groups...)
+	return answer, nil
+}
+
+// toldTooMuch is an error of the store, which has no room for a call, as that of the topics
+// that it tells. Nil says that the one entry can go without telling.
+func toldTooMuch(err error, entries []Settlement) error {
+	large, ok := errors.AsType[*TooLargeError](err)
+	if !ok {
+		return err
+	}
+	told, of, topic := toldOf(entries)
+	switch {
+	case told == 0:
+		return err
+	case len(entries) == 1:
+		return nil
+	}
+	return &FanOutError{Field: "receipts", Topic: topic, Items: told, Copies: of.entries, Limit: large.Limit, Unit: large.Unit}
+}
+
 func toldBytes(it *NewItem, copies int) int { return copies * (it.Size() + copyBytes) }
 
 // checkTold judges what a call tells topics of. Where it is too much a caller can do with
 // fewer receipts; one alone never is.
 func checkTold(entries []Settlement) error {
-	var of burden
-	told, topic := 0, ""
+	told, of, topic := toldOf(entries)
+	if told < 2 {
+		return nil
+	}
+	return checkFanOut("receipts", topic, told, of, maxTold)
+}
+
+// toldOf is what a call tells topics, in how many items, and the last of the topics.
+func toldOf(entries []Settlement) (told int, of burden, topic string) {
 	for i := range entries {
 		for j := range entries[i].Produce {
 			it := &entries[i].Produce[j]
@@ -65,10 +115,7 @@ func checkTold(entries []Settlement) error {
 			of.bytes += toldBytes(it, it.Places())
 		}
 	}
-	if told < 2 {
-		return nil
-	}
-	return checkFanOut("receipts", topic, told, of, maxTold)
+	return told, of, topic
 }
 
 // rereadTopics reads those of pinned queues again that are topics: their subscribers are

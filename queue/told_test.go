@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,10 +136,8 @@ func TestDone_ASweepMeetsATopicThatChanged(t *testing.T) {
 		if _, err := other.Subscribe(t.Context(), ns, "ends", "b", nil); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second finds what the first one left, and knows the topic
-			if _, err := f.Sweep(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+		if _, err := f.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 		for name, want := range map[string]int{"orders~dead": 1, "ends~a": 2, "ends~b": 1} {
 			if got := f.total(t, name); got != want {
@@ -227,6 +226,97 @@ func TestD13_TheEndAndWhatATopicIsToldAreOneTransaction(t *testing.T) {
 			if got := f.total(t, name); got != 1 {
 				t.Errorf("%s was told %d times, want once", name, got)
 			}
+		}
+	})
+}
+
+// What the store has no room for is refused as too many receipts, or not told.
+func TestDone_TheStoreHasNoRoom(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "ends", "a", "b")
+		f.produce(t, "orders", toTopic(), toTopic(), toTopic())
+		leased := f.lease(t, "orders", 3)
+		large := &queue.TooLargeError{Field: "entries", Limit: 6_225_920, Unit: "bytes"}
+		f.store.FailBefore(storagetest.Settle, 1, large)
+		_, err := f.Settle(t.Context(), settleCall(entry(leased[0], queue.Complete), entry(leased[1], queue.Complete)))
+		if tooMuch, ok := errors.AsType[*queue.FanOutError](err); !ok || tooMuch.Field != "receipts" || tooMuch.Limit != large.Limit {
+			t.Errorf("got %v, want a FanOutError about receipts", err)
+		}
+		f.store.FailBefore(storagetest.Settle, 1, large)
+		f.settle(t, entry(leased[0], queue.Complete))
+		f.settle(t, entry(leased[1], queue.Complete))
+		it := toTopic()
+		it.ExpireTTL = time.Minute
+		f.produce(t, "orders", it)
+		<-time.After(2 * time.Minute)
+		f.store.FailBefore(storagetest.Settle, 1, large)
+		if _, err := f.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]int{"orders": 1, "orders~dead": 1, "ends~a": 1} {
+			if got := f.total(t, name); got != want {
+				t.Errorf("%s holds %d items, want %d", name, got, want)
+			}
+		}
+	})
+}
+
+// Two topics whose subscriptions tell each other do not multiply what they are told.
+func TestDone_TopicsThatTellEachOther(t *testing.T) {
+	t.Parallel()
+	o := queue.Options{OnDone: func(_ context.Context, _ queue.Namespace, name string) (string, error) {
+		switch topic, _, _ := strings.Cut(name, "~"); topic {
+		case "left":
+			return "right", nil
+		case "right":
+			return "left", nil
+		default:
+			return "", nil
+		}
+	}}
+	bubbleWith(t, o, func(t *testing.T, f *fixture) {
+		f.topic(t, "left", "a", "b")
+		f.topic(t, "right", "a", "b")
+		f.produce(t, "left", items(1)...)
+		deliveries := 0
+		for again := true; again && deliveries < 100; {
+			again = false
+			for _, name := range []string{"left~a", "left~b", "right~a", "right~b"} {
+				for _, it := range f.lease(t, name, 100) {
+					again = true
+					deliveries++
+					e := entry(it, queue.Complete)
+					if e.OnDone, _ = o.OnDone(t.Context(), ns, name); e.OnDone == "" {
+						t.Fatal("nobody is told")
+					}
+					f.settle(t, e)
+				}
+			}
+		}
+		if deliveries != 2+4 {
+			t.Errorf("%d deliveries, want the item's two, and two of each of their ends", deliveries)
+		}
+	})
+}
+
+func TestUnblock_SkipsAHeadThatTellsATopicThatChanged(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "ends", "a")
+		head, next := toTopic(), toTopic()
+		head.OrderingKey, next.OrderingKey = "k", "k"
+		head.Delay = time.Hour
+		id := f.produce(t, "orders", head, next)[0].ID
+		if _, err := newBroker(f.store, queue.Options{}).Subscribe(t.Context(), ns, "ends", "b", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Unblock(t.Context(), queue.UnblockCall{Namespace: ns, Queue: "orders", Item: id, Skip: true}); err != nil {
+			t.Fatal(err)
+		}
+		f.settle(t, entry(f.leaseOne(t, "orders"), queue.Complete))
+		if got := f.total(t, "ends~b"); got != 2 {
+			t.Errorf("b was told of %d ends, want 2", got)
 		}
 	})
 }

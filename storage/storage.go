@@ -36,7 +36,7 @@ type Documents interface {
 	// inserts the items in the same transaction. It returns the new revision, which
 	// is higher than any that the key ever had. Items with a known dedupe key are
 	// left out, without an error. Where a guard of an item does not hold it writes nothing,
-	// and answers [queue.ErrOvertaken].
+	// and answers [queue.ErrOvertaken]; the document's own revision is judged before that.
 	Put(ctx context.Context, doc Document, items ...queue.NewItem) (revision uint64, err error)
 	// Delete removes a document if its revision is the stored one.
 	Delete(ctx context.Context, key DocumentKey, revision uint64) error

@@ -89,8 +89,9 @@ func (gs *guards) broke(rows []int64) (map[int]bool, error) {
 //
 // The lock waits for whoever changes a document, and then shows what that made of it,
 // though the statement began before: so all that is done by a document comes before
-// a change, or sees it. It lasts until that is committed. The order of the documents is the same in
-// every batch, so that no two wait for each other.
+// a change, or sees it. It lasts until that is committed. The order of the documents is the
+// same in every batch, so that no two wait for each other; whether it comes before or after
+// the locks of items makes no difference, since who changes a document waits for no item.
 func brokenSQL(first int) string {
 	return `broken as materialized (
 	select g.row
