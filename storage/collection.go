@@ -75,6 +75,25 @@ func (c *Collection[T]) Delete(ctx context.Context, ns queue.Namespace, name str
 	return nil
 }
 
+// PutChange is what [Documents.Change] is given to have a value put together with others,
+// as by Put.
+func (c *Collection[T]) PutChange(ns queue.Namespace, name string, value T, revision uint64, wakeAt time.Time) (queue.DocumentChange, error) {
+	encoded, err := encode(value)
+	if err != nil {
+		return queue.DocumentChange{}, c.wrap(name, err)
+	}
+	return queue.DocumentChange{DocumentGuard: c.guard(ns, name, revision), WakeAt: wakeAt, Value: encoded}, nil
+}
+
+// DeleteChange is PutChange for a value that is to go.
+func (c *Collection[T]) DeleteChange(ns queue.Namespace, name string, revision uint64) queue.DocumentChange {
+	return queue.DocumentChange{DocumentGuard: c.guard(ns, name, revision), Delete: true}
+}
+
+func (c *Collection[T]) guard(ns queue.Namespace, name string, revision uint64) queue.DocumentGuard {
+	return queue.DocumentGuard{Kind: c.kind, Namespace: ns, Name: name, Revision: revision}
+}
+
 // Revision returns that of a value, also of one that cannot be read.
 func (c *Collection[T]) Revision(ctx context.Context, ns queue.Namespace, name string) (uint64, error) {
 	doc, err := c.documents.Get(ctx, c.key(ns, name))

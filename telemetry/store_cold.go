@@ -96,6 +96,11 @@ func (s *Store) Delete(ctx context.Context, key storage.DocumentKey, revision ui
 	return err
 }
 
+// Change implements [storage.Documents].
+func (s *Store) Change(ctx context.Context, changes []queue.DocumentChange) ([]uint64, error) {
+	return timed(s, "change_documents", func() ([]uint64, error) { return s.Backend.Change(ctx, changes) })
+}
+
 // List implements [storage.Documents].
 func (s *Store) List(ctx context.Context, kind string, ns queue.Namespace, after string, limit int) ([]storage.Document, error) {
 	return timed(s, "list_documents", func() ([]storage.Document, error) { return s.Backend.List(ctx, kind, ns, after, limit) })

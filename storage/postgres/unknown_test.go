@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/posthaste-io/posthaste/queue"
+	"github.com/posthaste-io/posthaste/storage"
 	"github.com/posthaste-io/posthaste/storage/postgres/pgtest"
 )
 
@@ -32,6 +33,10 @@ func (w *world) everyVerb() []verb {
 	waits, moved, purged, made := fresh(ready, "", "waits"), fresh(dead, "", "moved"), fresh(dead, "", "purged"), fresh(fourth, "key", "made")
 	w.produce(group(waits, moved, purged))
 	old, err := w.store.Put(w.Context(), document("old", 0))
+	if err != nil {
+		w.Fatal(err)
+	}
+	name, err := w.store.Put(w.Context(), document("name", 0))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -99,6 +104,21 @@ func (w *world) everyVerb() []verb {
 		{"delete", func(ctx context.Context) error {
 			return w.store.Delete(ctx, document("old", 0).DocumentKey, old)
 		}},
+		{"change", func(ctx context.Context) error {
+			change := func(doc storage.Document, remove bool) queue.DocumentChange {
+				return queue.DocumentChange{DocumentGuard: queue.DocumentGuard{
+					Kind: doc.Kind, Namespace: doc.Namespace, Name: doc.Name, Revision: doc.Revision,
+				}, Delete: remove}
+			}
+			revisions, err := w.store.Change(ctx, []queue.DocumentChange{
+				change(document("renamed", 0), false), change(document("name", name), true),
+			})
+			if err != nil {
+				return err
+			}
+			got, err := w.store.Get(ctx, document("renamed", 0).DocumentKey)
+			return errors.Join(err, want(revisions[0], got.Revision), want(revisions[1], 0))
+		}},
 	}
 }
 
@@ -135,7 +155,8 @@ func (w *world) wantEveryVerbOnce() {
 		"leases that were handed over": {`select count(*) from {s}.items where owner = 'heir'`, 1},
 		"records":                      {`select count(*) from {s}.attempts`, 3},
 		"documents":                    {`select count(*) from {s}.documents where name = 'new'`, 1},
-		"documents that were deleted":  {`select count(*) from {s}.documents where name = 'old'`, 0},
+		"documents that were deleted":  {`select count(*) from {s}.documents where name in ('old', 'name')`, 0},
+		"documents that were renamed":  {`select count(*) from {s}.documents where name = 'renamed'`, 1},
 		"idempotency keys":             {`select count(*) from {s}.dedupe`, 1},
 	} {
 		if got := w.count(test.text); got != test.want {

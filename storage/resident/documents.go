@@ -127,10 +127,21 @@ func (s *Store) Put(ctx context.Context, doc storage.Document, items ...queue.Ne
 	if stored != nil {
 		s.documents.remove(stored)
 	}
+	doc.Value = bytes.Clone(doc.Value)
+	fresh := s.newDocument(doc)
+	s.seal()
+	fresh.commit = s.last
+	if err := s.leave(ctx); err != nil {
+		return 0, err
+	}
+	return fresh.Revision, nil
+}
+
+// newDocument keeps a document under a new revision, in place of the one that was removed.
+func (s *Store) newDocument(doc storage.Document) *document {
 	// The count of all that happens is above any revision that the name ever had.
 	fresh := &document{Document: doc}
 	fresh.Revision = s.next()
-	fresh.Value = bytes.Clone(doc.Value)
 	if !doc.WakeAt.IsZero() {
 		fresh.wake = doc.WakeAt.UnixMicro()
 		fresh.WakeAt = instant(fresh.wake)
@@ -139,12 +150,7 @@ func (s *Store) Put(ctx context.Context, doc storage.Document, items ...queue.Ne
 	if !s.options.Volatile {
 		s.put(appendDocumentKey(nil, doc.DocumentKey), encodeDocument(fresh), false)
 	}
-	s.seal()
-	fresh.commit = s.last
-	if err := s.leave(ctx); err != nil {
-		return 0, err
-	}
-	return fresh.Revision, nil
+	return fresh
 }
 
 func checkRevision(stored *document, revision uint64) error {

@@ -33,6 +33,8 @@ const (
 	ListDocuments  Verb = "list documents"
 	DueDocuments   Verb = "due documents"
 	ReadJournal    Verb = "read journal"
+
+	ChangeDocuments Verb = "change documents"
 )
 
 // Faulty is a store that fails on command, before or after a call takes effect:

@@ -105,3 +105,8 @@ func (f *Faulty) Delete(ctx context.Context, key storage.DocumentKey, revision u
 func (f *Faulty) Due(ctx context.Context, kind string, limit int) (storage.DueDocuments, error) {
 	return through(ctx, f, DueDocuments, func() (storage.DueDocuments, error) { return f.Backend.Due(ctx, kind, limit) })
 }
+
+// Change implements [storage.Documents].
+func (f *Faulty) Change(ctx context.Context, changes []queue.DocumentChange) ([]uint64, error) {
+	return through(ctx, f, ChangeDocuments, func() ([]uint64, error) { return f.Backend.Change(ctx, changes) })
+}

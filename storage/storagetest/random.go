@@ -128,6 +128,7 @@ func (c *comparison) choose() (string, func() error) {
 		{4, "move", c.move},
 		{2, "purge", c.purge},
 		{6, "document", c.changeDocument},
+		{3, "documents", c.changeDocuments},
 		{1, "tidy", c.tidy},
 		{14, "advance", c.advance},
 		{1, "reopen", c.reopen},

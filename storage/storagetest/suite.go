@@ -32,7 +32,7 @@ func Run(t *testing.T, harness func(t *testing.T) Harness) {
 		orderCases, keyCases, takerCases, scheduleCases, placeCases,
 		fencingCases, counterCases, buryCases, groupCases, dedupeCases, topicCases, toldTopicCases,
 		extendCases, sweepCases, guardCases, moveCases, purgeCases, importCases,
-		listCases, statsCases, documentCases, journalCases,
+		listCases, statsCases, documentCases, changeCases, journalCases,
 		contentCases, concurrencyCases, lifeCases, durabilityCases,
 	) {
 		t.Run(c.name, func(t *testing.T) {

@@ -64,7 +64,13 @@ var durabilityCases = []testCase{
 		doc.WakeAt = f.clock.Now().Add(time.Minute)
 		doc.Revision = f.put(doc)
 		f.put(doc)
-		f.put(document(1, "b", 0))
+		b := document(1, "b", 0)
+		b.Revision = f.put(b)
+		renamed := document(1, "renamed", 0)
+		renamed.WakeAt = f.clock.Now().Add(time.Hour)
+		if _, err := f.store.Change(f.Context(), []queue.DocumentChange{deletionOf(b), changeOf(renamed)}); err != nil {
+			f.Fatal(err)
+		}
 
 		before := f.everything(q, dead)
 		f.reopen()
