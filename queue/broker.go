@@ -95,6 +95,12 @@ type Options struct {
 	SettingsAge time.Duration
 	// KeepRecords is how long journal records are kept.
 	KeepRecords time.Duration
+
+	// Change changes several documents at once, those that the collections above and
+	// Subscribers make, as a store does; nil makes no topics of queues. Alone says that no
+	// other process has the store, so that nobody knows of queues what is not true any more.
+	Change func(ctx context.Context, changes []DocumentChange) (revisions []uint64, err error)
+	Alone  bool
 }
 
 // Subscribers is what deleting a queue or a topic needs to know of subscriptions.
@@ -104,6 +110,22 @@ type Subscribers interface {
 	// Unsubscribe deletes the subscription of a queue, if it has one. One on a topic takes
 	// its queue along, by [Broker.Unsubscribe].
 	Unsubscribe(ctx context.Context, ns Namespace, queue string) error
+	// Turn says how the subscription of a queue becomes one on a topic of the queue's name,
+	// whose own queue has the number. It changes nothing. The zero value is that there is
+	// no subscription, an [InvalidError] that it cannot be one on a topic.
+	Turn(ctx context.Context, ns Namespace, queue string, number Number) (SubscriptionTurn, error)
+}
+
+// SubscriptionTurn is what [Broker.TurnIntoTopic] has to do with a subscription.
+type SubscriptionTurn struct {
+	Subscription string
+	// Filter is what the topic keeps of it.
+	Filter json.RawMessage
+	// Changes are those of its documents.
+	Changes []DocumentChange
+	// Done is called when they are written, with their revisions; or with nil where that is
+	// not known.
+	Done func(revisions []uint64)
 }
 
 // DefaultMaxItems bounds one call of a verb, in items or receipts, and a page of a
@@ -157,6 +179,7 @@ func New(store Store, o Options) *Broker {
 	b.leases = newLeaser(b, o.MaxLeasesWaiting)
 	b.known.pauseChanged = b.leases.pauseChanged
 	b.known.renewed = func(old *knownQueue) { b.leases.dismiss(old.number, errGone(old)) }
+	b.known.moved = func(old *knownQueue) { b.leases.dismiss(old.number, errMoved) }
 	b.endings = newEndings()
 	b.produces = newBatcher("items to produce", o, b.storeProduce)
 	b.produces.maxWait = longestWait

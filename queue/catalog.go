@@ -18,6 +18,8 @@ type QueueDocs interface {
 	Get(ctx context.Context, ns Namespace, name string) (Settings, uint64, error)
 	Put(ctx context.Context, ns Namespace, name string, s Settings, revision uint64, wakeAt time.Time, items ...NewItem) (uint64, error)
 	Delete(ctx context.Context, ns Namespace, name string, revision uint64) error
+	// PutChange is Put as a change among others; see [Options.Change].
+	PutChange(ns Namespace, name string, s Settings, revision uint64, wakeAt time.Time) (DocumentChange, error)
 	List(ctx context.Context, ns Namespace, after string, limit int) ([]Versioned[Settings], error)
 }
 
@@ -35,9 +37,9 @@ type catalog struct {
 	// not overwrite what is newer.
 	changes uint64
 	// pauseChanged is told of queues whose lease was paused or resumed, renewed of those
-	// that another node deleted and whose name is used anew. They are called under mu, so
-	// they may not come back here.
-	pauseChanged, renewed func(*knownQueue)
+	// that another node deleted and whose name is used anew, moved of those that have
+	// another name. They are called under mu, so they may not come back here.
+	pauseChanged, renewed, moved func(*knownQueue)
 }
 
 type queueName struct {
@@ -45,7 +47,8 @@ type queueName struct {
 	name string
 }
 
-// knownQueue is one queue for as long as it lives; its settings are replaced.
+// knownQueue is one queue for as long as it lives under its name; its settings are
+// replaced.
 type knownQueue struct {
 	ns     Namespace
 	name   string
@@ -55,6 +58,8 @@ type knownQueue struct {
 	// be made: the next try takes it.
 	deadNumber atomic.Uint64
 	pins
+	// moved says that the queue has another name, or may have; see [Broker.TurnIntoTopic].
+	moved atomic.Bool
 	// flow is the leaser's, and guarded by its lock.
 	flow flow
 	// spread is how its items lie in its partitions. seen is above the highest one that was
@@ -66,7 +71,8 @@ type knownQueue struct {
 type readSettings struct {
 	Settings
 	revision uint64
-	at       time.Time
+	// at is when they were certain: before they were read.
+	at time.Time
 	// outlets are those of a topic.
 	outlets *outlets
 }
@@ -75,7 +81,7 @@ func newCatalog(docs QueueDocs, numbers NumberDocs, maxAge time.Duration) *catal
 	return &catalog{
 		docs: docs, numbers: numbers, maxAge: maxAge,
 		byName: map[queueName]*knownQueue{}, byNumber: map[Number]*knownQueue{},
-		pauseChanged: func(*knownQueue) {}, renewed: func(*knownQueue) {},
+		pauseChanged: func(*knownQueue) {}, renewed: func(*knownQueue) {}, moved: func(*knownQueue) {},
 	}
 }
 
@@ -103,9 +109,7 @@ func (c *catalog) either(ctx context.Context, ns Namespace, name string) (*known
 
 func (c *catalog) rereadEither(ctx context.Context, ns Namespace, name string) (*knownQueue, error) {
 	for {
-		c.mu.RLock()
-		before := c.changes
-		c.mu.RUnlock()
+		before := c.mark()
 		s, revision, err := c.docs.Get(ctx, ns, name)
 		if errors.Is(err, ErrNotFound) {
 			c.forget(ns, name, before)
@@ -128,27 +132,47 @@ func (c *catalog) numberedEither(ctx context.Context, n Number) (*knownQueue, er
 	c.mu.RLock()
 	q := c.byNumber[n]
 	c.mu.RUnlock()
-	var name string
-	if q != nil {
-		if c.isFresh(q) {
-			return q, nil
-		}
-		name = q.name
-	} else {
-		entry, _, err := c.numbers.Get(ctx, n.Namespace(), numberName(n))
-		if err != nil {
-			return nil, err
-		}
-		name = entry.Queue
+	if q != nil && c.isFresh(q) {
+		return q, nil
 	}
-	q, err := c.either(ctx, n.Namespace(), name)
+	for tried := ""; ; {
+		name := ""
+		if q != nil {
+			name, q = q.name, nil
+		} else {
+			entry, _, err := c.numbers.Get(ctx, n.Namespace(), numberName(n))
+			if err != nil {
+				return nil, err
+			}
+			name = entry.Queue
+		}
+		found, err := c.either(ctx, n.Namespace(), name)
+		switch {
+		case err != nil:
+			return nil, err
+		case found.number == n:
+			return found, nil
+		case name == tried || found.settings().Topic == nil:
+			return nil, fmt.Errorf("queue number %d: %w", n.Own(), ErrNotFound)
+		}
+		tried = name // it was a queue, which has another name now
+	}
+}
+
+// rereadNumbered is numberedEither from the document, however fresh what is known is.
+func (c *catalog) rereadNumbered(ctx context.Context, n Number) (*knownQueue, error) {
+	q, err := c.numbered(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	if q.number != n {
-		return nil, fmt.Errorf("queue number %d: %w", n.Own(), ErrNotFound)
+	reread, err := c.rereadEither(ctx, q.ns, q.name)
+	switch {
+	case err != nil:
+		return nil, err
+	case reread.number == n:
+		return reread, nil
 	}
-	return q, nil
+	return c.numbered(ctx, n)
 }
 
 // peek returns a queue that is known, without reading anything, or nil.
@@ -166,23 +190,35 @@ func (c *catalog) isFresh(q *knownQueue) bool {
 	return time.Since(q.latest.Load().at) < c.maxAge
 }
 
-// keep remembers what was read, unless something was changed since then: nil says
-// read again.
-func (c *catalog) keep(s Settings, revision, before uint64) *knownQueue {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.changes != before {
-		return nil
-	}
-	return c.set(s, revision)
+// mark is taken before something is read.
+type mark struct {
+	changes uint64
+	at      time.Time
 }
 
-// changed remembers what was written.
-func (c *catalog) changed(s Settings, revision uint64) {
+func (c *catalog) mark() mark {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return mark{c.changes, time.Now()}
+}
+
+// keep remembers what was read, unless something was changed since then: nil says
+// read again.
+func (c *catalog) keep(s Settings, revision uint64, before mark) *knownQueue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changes != before.changes {
+		return nil
+	}
+	return c.set(s, revision, before.at)
+}
+
+// changed remembers what was written, at a time after at.
+func (c *catalog) changed(s Settings, revision uint64, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes++
-	c.set(s, revision)
+	c.set(s, revision, at)
 }
 
 // removed forgets a queue, or makes the next look-up read it again.
@@ -193,25 +229,40 @@ func (c *catalog) removed(q *knownQueue) {
 	c.drop(q)
 }
 
-func (c *catalog) forget(ns Namespace, name string, before uint64) {
+func (c *catalog) forget(ns Namespace, name string, before mark) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if q := c.byName[queueName{ns, name}]; q != nil && c.changes == before {
+	if q := c.byName[queueName{ns, name}]; q != nil && c.changes == before.changes {
 		c.drop(q)
 	}
 }
 
-// set makes settings the latest of their queue. c.mu is held.
-func (c *catalog) set(s Settings, revision uint64) *knownQueue {
-	read := &readSettings{Settings: s, revision: revision, at: time.Now()}
+// set makes settings the latest of their queue; nil says that they are older than what is
+// known of the number or the name. c.mu is held.
+func (c *catalog) set(s Settings, revision uint64, at time.Time) *knownQueue {
+	read := &readSettings{Settings: s, revision: revision, at: at}
 	if s.Topic != nil {
 		read.outlets = new(outlets)
 	}
 	q := c.byNumber[s.Number]
+	if q != nil && q.name != s.Name {
+		if q.latest.Load().revision > revision {
+			return nil
+		}
+		c.move(q) // another node made a topic of it
+		q = nil
+	}
 	if q == nil {
 		if old := c.byName[queueName{s.Namespace, s.Name}]; old != nil {
-			c.drop(old) // another node deleted it, and the name is used anew
-			c.renewed(old)
+			if old.latest.Load().revision > revision {
+				return nil
+			}
+			if s.Topic != nil && s.Topic.KeyScope == old.number {
+				c.move(old)
+			} else {
+				c.drop(old) // another node deleted it, and the name is used anew
+				c.renewed(old)
+			}
 		}
 		q = &knownQueue{ns: s.Namespace, name: s.Name, number: s.Number}
 		q.latest.Store(read)
@@ -231,6 +282,13 @@ func (c *catalog) set(s Settings, revision uint64) *knownQueue {
 		c.pauseChanged(q)
 	}
 	return q
+}
+
+// move forgets a queue that has another name now. c.mu is held.
+func (c *catalog) move(q *knownQueue) {
+	q.moved.Store(true)
+	c.drop(q)
+	c.moved(q)
 }
 
 // drop is forgetting. c.mu is held.

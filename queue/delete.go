@@ -67,11 +67,12 @@ type deletion struct {
 
 // deleteQueue is DeleteQueue for who is let in.
 func (b *Broker) deleteQueue(ctx context.Context, ns Namespace, name string, how deletion) error {
+	at := time.Now()
 	s, revision, err := b.Queue(ctx, ns, name)
 	if err != nil {
 		return err
 	}
-	b.known.changed(s, revision)
+	b.known.changed(s, revision, at)
 	q, err := b.known.named(ctx, ns, name)
 	if err != nil {
 		return err

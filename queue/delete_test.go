@@ -22,6 +22,10 @@ func (s subscribers) Unsubscribe(_ context.Context, _ queue.Namespace, name stri
 	return nil
 }
 
+func (s subscribers) Turn(context.Context, queue.Namespace, string, queue.Number) (queue.SubscriptionTurn, error) {
+	return queue.SubscriptionTurn{}, nil
+}
+
 func TestDelete_RefusesWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	pushed := subscribers{"pushed": true}

@@ -51,6 +51,24 @@
 //
 // What needs items does not take a topic, and says so with [TopicError].
 //
+// [Broker.TurnIntoTopic] makes a topic of a queue. Items lie under the number of their
+// queue, and only its name changes: the settings of that number, its entry and the
+// subscription get the name topic~subscription, and the topic takes the old name, with a
+// number of its own, in one change of several documents. So nothing that is under way is
+// touched: receipts, dead letters and ordering keys go by the number, and so do idempotency
+// keys, which the topic keeps under that of the queue. What is by name is told the new one:
+// who waits is sent to look again, and lanes follow their subscription. The dead-letter
+// queue stays the one that it was, by being named.
+//
+// A node that has read the name before takes it for the queue until its settings are too
+// old to be used, and puts items there past everybody but the first subscription. That is
+// where all of them belong that are produced before there is a second. So the topic is
+// marked, and a second subscription, or another filter, waits until a node that goes by
+// older settings must have read them anew; the call that makes the topic waits for that
+// itself, and takes the mark away. No clocks of two nodes are compared. To have nodes agree
+// on the change before it is made would take as long, and let a call that ends in the
+// middle leave a queue that is half way.
+//
 // # What is not
 //
 //   - Exactly-once processing: a consumer that dies after its work and before it

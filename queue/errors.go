@@ -104,10 +104,19 @@ func (e *TooLargeError) Error() string {
 }
 
 // TopicError is a topic where a queue was wanted.
-type TopicError struct{ Topic string }
+type TopicError struct {
+	Topic string
+	// Was is the queue that had the topic's name before, as it is named now; empty where
+	// the topic was none.
+	Was string
+}
 
 // Error implements error.
 func (e *TopicError) Error() string {
+	if e.Was != "" {
+		return fmt.Sprintf("%s is a topic, not a queue: what was the queue %s is %s now; "+
+			"name that, or subscribe to the topic for a queue of your own", e.Topic, e.Topic, e.Was)
+	}
 	return fmt.Sprintf("%s is a topic, not a queue: its items are in the queues of its subscriptions; "+
 		"subscribe to it, or name one of those queues, %s~<subscription>", e.Topic, e.Topic)
 }

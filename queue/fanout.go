@@ -301,9 +301,7 @@ func CopyQueue(topic, subscription string) string { return topic + "~" + subscri
 func (c *catalog) prefetch(ctx context.Context, ns Namespace, prefix string) error {
 	const page = 500
 	for after := prefix; ; {
-		c.mu.RLock()
-		before := c.changes
-		c.mu.RUnlock()
+		before := c.mark()
 		docs, err := c.docs.List(ctx, ns, after, page)
 		if err != nil {
 			return fmt.Errorf("queues of a topic: %w", err)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -36,6 +37,19 @@ func (b *Broker) Lease(ctx context.Context, p LeaseParams) (LeaseReply, error) {
 	if err := checkLease(&p); err != nil {
 		return LeaseReply{}, err
 	}
+	until := time.Now().Add(p.Wait)
+	for {
+		reply, err := b.leaseOf(ctx, &p)
+		if !errors.Is(err, errMoved) {
+			return reply, err
+		}
+		// Most often the name is that of a topic now.
+		p.Wait = max(time.Until(until), 0)
+	}
+}
+
+// leaseOf waits on the queue that has the name now.
+func (b *Broker) leaseOf(ctx context.Context, p *LeaseParams) (LeaseReply, error) {
 	q, err := b.known.named(ctx, p.Namespace, p.Queue)
 	if err != nil {
 		return LeaseReply{}, err

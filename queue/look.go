@@ -10,6 +10,8 @@ import (
 type look struct {
 	line   *line
 	takers []*waiter
+	// queue is that of the line, which may be known by another name when the look ends.
+	queue *knownQueue
 	// partition is the one that is looked at, of as many as the queue had then.
 	partition  int32
 	partitions int32
@@ -75,7 +77,7 @@ func (l *leaser) gather() (looks []*look, returned []Item) {
 		if n == 0 {
 			continue // nobody waits there any more
 		}
-		lk := &look{line: ln, takers: slices.Clone(ln.waiters[:n]), last: ln.waiters[len(ln.waiters)-1].arrival}
+		lk := &look{line: ln, queue: ln.queue, takers: slices.Clone(ln.waiters[:n]), last: ln.waiters[len(ln.waiters)-1].arrival}
 		for _, w := range lk.takers {
 			w.looking = true
 		}
@@ -124,8 +126,8 @@ func (l *leaser) ask(looks []*look) {
 	share := max(bytesPerCall/takers, leastShare)
 	calls := make([]LeaseCall, len(looks))
 	for i, lk := range looks {
-		calls[i] = LeaseCall{Queue: lk.line.queue.number, Partition: lk.partition, Takers: make([]Taker, len(lk.takers))}
-		s := lk.line.queue.settings()
+		calls[i] = LeaseCall{Queue: lk.queue.number, Partition: lk.partition, Takers: make([]Taker, len(lk.takers))}
+		s := lk.queue.settings()
 		for j, w := range lk.takers {
 			ttl := w.ttl
 			if ttl == 0 {
@@ -163,7 +165,7 @@ func (l *leaser) deal(looks []*look, took time.Duration) {
 		// Before anybody has the items: they are not ours any more then.
 		lk.tellDeadlines(l.b.onDue)
 		if lk.result.Corrupt > 0 {
-			l.b.log.Error("items could not be read and were left alone", "queue", lk.line.queue.name, "items", lk.result.Corrupt)
+			l.b.log.Error("items could not be read and were left alone", "queue", lk.queue.name, "items", lk.result.Corrupt)
 		}
 	}
 	l.mu.Lock()
@@ -203,6 +205,8 @@ func (l *leaser) serve(lk *look) {
 			l.answer(w, LeaseReply{Partition: lk.partition, Now: lk.now, Items: items}, nil)
 		case l.draining:
 			l.answer(w, LeaseReply{}, ErrShuttingDown)
+		case w.queue.moved.Load():
+			l.answer(w, LeaseReply{}, errMoved)
 		case w.queue.isDeleted():
 			l.answer(w, LeaseReply{}, errGone(w.queue))
 		case w.queue.isPaused(PausedLease):
@@ -279,7 +283,7 @@ func (lk *look) sortOut(ordered *orderedQueues) (doomed []doomedItem) {
 	if lk.err != nil {
 		return nil
 	}
-	s := lk.line.queue.settings()
+	s := lk.queue.settings()
 	for i, w := range lk.takers {
 		items := lk.result.Takers[i]
 		kept := items[:0]
@@ -291,7 +295,7 @@ func (lk *look) sortOut(ordered *orderedQueues) (doomed []doomedItem) {
 				kept = append(kept, *it)
 				continue
 			}
-			doomed = append(doomed, doomedItem{item: *it, read: true, queue: lk.line.queue, reason: reason})
+			doomed = append(doomed, doomedItem{item: *it, read: true, queue: lk.queue, reason: reason})
 		}
 		clear(items[len(kept):])
 		lk.result.Takers[i] = kept
@@ -304,7 +308,7 @@ func (lk *look) sortOut(ordered *orderedQueues) (doomed []doomedItem) {
 func (lk *look) tellDeadlines(onDue func(Number, time.Time)) {
 	for _, items := range lk.result.Takers {
 		if len(items) > 0 {
-			onDue(lk.line.queue.number, items[0].AvailableAt)
+			onDue(lk.queue.number, items[0].AvailableAt)
 		}
 	}
 }

@@ -30,6 +30,7 @@ type NumberDocs interface {
 	Get(ctx context.Context, ns Namespace, name string) (NumberEntry, uint64, error)
 	Put(ctx context.Context, ns Namespace, name string, e NumberEntry, revision uint64, wakeAt time.Time, items ...NewItem) (uint64, error)
 	Delete(ctx context.Context, ns Namespace, name string, revision uint64) error
+	PutChange(ns Namespace, name string, e NumberEntry, revision uint64, wakeAt time.Time) (DocumentChange, error)
 	Due(ctx context.Context, limit int) (Due[NumberEntry], error)
 }
 
@@ -70,11 +71,12 @@ func (b *Broker) insert(ctx context.Context, s *Settings) error {
 	if err != nil && !(tried && errors.Is(err, ErrExists)) { // the earlier try got that far
 		return err
 	}
+	at := time.Now()
 	revision, err := b.opts.Queues.Put(ctx, s.Namespace, s.Name, *s, 0, time.Time{})
 	if err != nil {
 		return err
 	}
-	b.known.changed(*s, revision)
+	b.known.changed(*s, revision, at)
 	return nil
 }
 

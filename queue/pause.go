@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Has says whether a side is paused.
@@ -63,13 +64,14 @@ func (b *Broker) putPaused(ctx context.Context, ns Namespace, name string, chang
 	}
 	defer leave()
 	for {
+		at := time.Now()
 		s, revision, err := b.Queue(ctx, ns, name)
 		if err != nil {
 			return Settings{}, err
 		}
 		paused := change(s.Paused)
 		if paused == s.Paused {
-			b.known.changed(s, revision) // another node may have done it
+			b.known.changed(s, revision, at) // another node may have done it
 			return s, nil
 		}
 		s.Paused, s.UpdatedAt = paused, stamp()

@@ -198,6 +198,7 @@ func newItems(call *ProduceCall, q *knownQueue) []NewItem {
 	if call.Key != "" {
 		whole = hashOfCall(call)
 	}
+	scope := q.keyScope()
 	keyed := 0 // by the key of the call
 	for i := range call.Items {
 		it := &call.Items[i]
@@ -210,10 +211,10 @@ func newItems(call *ProduceCall, q *knownQueue) []NewItem {
 		}
 		switch {
 		case it.IdempotencyKey != "":
-			items[i].Dedupe = &Dedupe{Scope: q.number, Key: it.IdempotencyKey, Hash: hashOf(it), TTL: KeyTTL}
+			items[i].Dedupe = &Dedupe{Scope: scope, Key: it.IdempotencyKey, Hash: hashOf(it), TTL: KeyTTL}
 		case call.Key != "":
 			items[i].Dedupe = &Dedupe{
-				Scope: q.number, Call: true, Key: call.Key + "/" + strconv.Itoa(keyed),
+				Scope: scope, Call: true, Key: call.Key + "/" + strconv.Itoa(keyed),
 				Hash: whole, TTL: KeyTTL,
 			}
 			keyed++

@@ -47,7 +47,8 @@ func (b *Broker) CreateQueue(ctx context.Context, s Settings) (Settings, error) 
 // EnsureQueue returns a queue, which it makes with defaults if it is not there. A
 // dead-letter queue is made for a queue that is there.
 func (b *Broker) EnsureQueue(ctx context.Context, ns Namespace, name string) (Settings, error) {
-	q, err := b.known.named(ctx, ns, name)
+	// Read again: another node may have made a topic of it.
+	q, err := b.known.reread(ctx, ns, name)
 	if err == nil {
 		return *q.settings(), nil
 	}
@@ -178,11 +179,12 @@ func (s *Settings) checkLimits(old *Settings) error {
 
 // replace writes changed settings.
 func (b *Broker) replace(ctx context.Context, s Settings, revision uint64) error {
+	at := time.Now()
 	revision, err := b.opts.Queues.Put(ctx, s.Namespace, s.Name, s, revision, time.Time{})
 	if err != nil {
 		return err
 	}
-	b.known.changed(s, revision)
+	b.known.changed(s, revision, at)
 	return nil
 }
 
@@ -191,7 +193,7 @@ func (b *Broker) replace(ctx context.Context, s Settings, revision uint64) error
 func (b *Broker) Queue(ctx context.Context, ns Namespace, name string) (Settings, uint64, error) {
 	s, revision, err := b.opts.Queues.Get(ctx, ns, name)
 	if err == nil && s.Topic != nil {
-		return Settings{}, 0, &TopicError{Topic: name}
+		return Settings{}, 0, topicError(&s)
 	}
 	return s, revision, err
 }

@@ -354,13 +354,10 @@ func (r *redrive) origin(ctx context.Context, n Number) (*knownQueue, error) {
 	if err != nil || r.origins[n] {
 		return q, err
 	}
-	if q, err = r.b.known.reread(ctx, q.ns, q.name); err != nil {
+	if q, err = r.b.known.rereadNumbered(ctx, n); err != nil {
 		return nil, err
 	}
 	r.origins[n] = true
-	if q.number != n {
-		return nil, ErrNotFound
-	}
 	return q, nil
 }
 

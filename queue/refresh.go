@@ -20,17 +20,18 @@ func (l *leaser) refresh(ln *line) bool {
 		return false
 	}
 	ln.refreshing = true
+	queue := ln.queue
 	l.refreshes.Go(func() {
 		ctx, cancel := l.b.storeContext()
 		defer cancel()
-		_, err := known.reread(ctx, ln.queue.ns, ln.queue.name)
+		_, err := known.reread(ctx, queue.ns, queue.name)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		ln.refreshing, ln.refreshedAt = false, time.Now()
 		switch {
-		case l.lines[ln.queue.number] != ln:
-		case errors.Is(err, ErrNotFound):
-			l.dismissLine(ln, errGone(ln.queue)) // one that is used anew is dismissed by the catalog
+		case l.lines[queue.number] != ln:
+		case errors.Is(err, ErrNotFound) && ln.queue == queue:
+			l.dismissLine(ln, errGone(queue)) // one that is used anew is dismissed by the catalog
 		default:
 			l.markNow(ln)
 		}

@@ -40,6 +40,7 @@ func (b *Broker) rescue(ctx context.Context, e *Versioned[NumberEntry], namesake
 		}
 		s.DeadQueue = "" // it went as well, or is used for something else
 	}
+	at := time.Now()
 	revision, err := b.opts.Queues.Put(ctx, s.Namespace, s.Name, s, 0, time.Time{})
 	if errors.Is(err, ErrExists) {
 		return true, nil // made anew just now: the next look hands its items on
@@ -47,7 +48,7 @@ func (b *Broker) rescue(ctx context.Context, e *Versioned[NumberEntry], namesake
 	if err != nil {
 		return true, err
 	}
-	b.known.changed(s, revision)
+	b.known.changed(s, revision, at)
 	b.log.Warn("a deleted queue is there again: another node had put items on it before it knew", "queue", s.Name, "number", s.Number.Own())
 	e.Value.Deleted = nil
 	if s.Drains() {

@@ -49,7 +49,7 @@ func (b *Broker) Prepare(ctx context.Context, ns Namespace, queue string, items 
 	for i := range items {
 		// The space of calls is apart from that of items; and what follows the last stroke
 		// there is the place of an item in its call, which is no time.
-		p.Items[i].Dedupe = &Dedupe{Scope: q.number, Call: true, Key: items[i].Key, TTL: KeyTTL}
+		p.Items[i].Dedupe = &Dedupe{Scope: q.keyScope(), Call: true, Key: items[i].Key, TTL: KeyTTL}
 	}
 	return p, nil
 }

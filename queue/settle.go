@@ -151,12 +151,19 @@ func (b *Broker) checkPlace(ctx context.Context, ns Namespace, name string, part
 	if name == "" {
 		return nil
 	}
-	q, err := b.known.named(ctx, ns, name)
+	q, err := b.known.either(ctx, ns, name)
 	if err != nil {
 		return err
 	}
+	number := q.number
+	if s := q.settings(); s.Topic != nil {
+		// Who leased while it was a queue goes on to name that.
+		if number = s.Topic.KeyScope; number == 0 {
+			return topicError(s)
+		}
+	}
 	for i, r := range receipts {
-		if r.Key.Queue.Namespace() == ns && r.Key.Queue != q.number {
+		if r.Key.Queue.Namespace() == ns && r.Key.Queue != number {
 			return Invalid("queue_name", "is %s, but receipts[%d] is of another queue", name, i)
 		}
 	}

@@ -72,6 +72,7 @@ func newBroker(s storage.Backend, o queue.Options) *queue.Broker {
 	o.Queues = storage.NewCollection[queue.Settings](s, "queue")
 	o.Counters = storage.NewCollection[queue.Counter](s, "counter")
 	o.Numbers = storage.NewCollection[queue.NumberEntry](s, "number")
+	o.Change = s.Change
 	o.Records = func(ctx context.Context, ns queue.Namespace, id queue.ID, limit int) ([]queue.Record, error) {
 		page, err := s.Records(ctx, storage.RecordQuery{Namespace: ns, Item: id, Backward: true, Limit: limit})
 		return page.Records, err

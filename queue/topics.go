@@ -16,6 +16,11 @@ type Topic struct {
 	// Subscribers are in the order of their names. Every change of them is a new revision
 	// of the document, by which a produce knows whether it has read the newest.
 	Subscribers []Subscriber `json:",omitempty"`
+	// KeyScope is the number under which idempotency keys are known, if it is not the
+	// topic's own: that of the queue that it was; see [Broker.TurnIntoTopic].
+	KeyScope Number `json:",omitempty"`
+	// Unsettled says that other nodes may still take the topic for that queue.
+	Unsettled bool `json:",omitempty"`
 }
 
 // Subscriber is one subscription of a topic.
@@ -38,12 +43,27 @@ func (t *Topic) find(subscription string) (int, bool) {
 }
 
 // clone is for a change: the other is what producers read.
-func (t *Topic) clone() *Topic { return &Topic{Subscribers: slices.Clone(t.Subscribers)} }
+func (t *Topic) clone() *Topic {
+	c := *t
+	c.Subscribers = slices.Clone(t.Subscribers)
+	return &c
+}
+
+// topicError says that settings are those of a topic.
+func topicError(s *Settings) *TopicError {
+	e := &TopicError{Topic: s.Name}
+	for i := range s.Topic.Subscribers {
+		if sub := &s.Topic.Subscribers[i]; sub.Number == s.Topic.KeyScope {
+			e.Was = CopyQueue(s.Name, sub.Subscription)
+		}
+	}
+	return e
+}
 
 // asQueue refuses a topic.
 func asQueue(q *knownQueue, err error) (*knownQueue, error) {
 	if err == nil && q.settings().Topic != nil {
-		return nil, &TopicError{Topic: q.name}
+		return nil, topicError(q.settings())
 	}
 	return q, err
 }
@@ -144,14 +164,26 @@ func (b *Broker) changeTopic(ctx context.Context, ns Namespace, name string, ins
 // filter lets through; nil is all.
 //
 // Errors: [ErrNotFound], for the topic; [InvalidError], for too many; those of [Store].
-func (b *Broker) Subscribe(ctx context.Context, ns Namespace, topic, subscription string, filter json.RawMessage) (Settings, error) {
+func (b *Broker) Subscribe(ctx context.Context, ns Namespace, topic, subscription string, filter json.RawMessage) (q Settings, err error) {
+	err = b.whenSettled(ctx, ns, topic, func() (err error) {
+		q, err = b.subscribe(ctx, ns, topic, subscription, filter)
+		return err
+	})
+	return q, err
+}
+
+// subscribe is Subscribe on a topic that all nodes know.
+func (b *Broker) subscribe(ctx context.Context, ns Namespace, topic, subscription string, filter json.RawMessage) (Settings, error) {
 	leave, err := b.enterAdmin(ctx)
 	if err != nil {
 		return Settings{}, err
 	}
 	defer leave()
-	if _, _, err := b.Topic(ctx, ns, topic); err != nil {
+	switch s, _, err := b.Topic(ctx, ns, topic); {
+	case err != nil:
 		return Settings{}, err
+	case s.Topic.Unsettled:
+		return Settings{}, errUnsettled // before a queue is made, too
 	}
 	q, err := b.copyQueue(ctx, ns, topic, subscription)
 	if err != nil {
@@ -161,6 +193,8 @@ func (b *Broker) Subscribe(ctx context.Context, ns Namespace, topic, subscriptio
 	_, err = b.changeTopic(ctx, ns, topic, 0, func(s *Settings) (bool, error) {
 		i, found := s.Topic.find(subscription)
 		switch {
+		case s.Topic.Unsettled:
+			return false, errUnsettled
 		case !found && len(s.Topic.Subscribers) >= MaxSubscribers:
 			return false, Invalid("topic", "%s has %d subscriptions already, the most that one topic has; make a second topic", topic, MaxSubscribers)
 		case !found:
@@ -183,16 +217,21 @@ func (b *Broker) Subscribe(ctx context.Context, ns Namespace, topic, subscriptio
 // that is produced after the answer, on any node. The number is that of its queue. Where it
 // subscribes no more, nothing is changed.
 func (b *Broker) Refilter(ctx context.Context, ns Namespace, topic, subscription string, number Number, filter json.RawMessage) error {
-	_, err := b.changeTopic(ctx, ns, topic, 0, func(s *Settings) (bool, error) {
-		i, found := s.Topic.find(subscription)
-		if !found || s.Topic.Subscribers[i].Number != number || bytes.Equal(s.Topic.Subscribers[i].Filter, filter) {
-			return false, nil
-		}
-		s.Topic = s.Topic.clone()
-		s.Topic.Subscribers[i].Filter = filter
-		return true, nil
+	return b.whenSettled(ctx, ns, topic, func() error {
+		_, err := b.changeTopic(ctx, ns, topic, 0, func(s *Settings) (bool, error) {
+			i, found := s.Topic.find(subscription)
+			if !found || s.Topic.Subscribers[i].Number != number || bytes.Equal(s.Topic.Subscribers[i].Filter, filter) {
+				return false, nil
+			}
+			if s.Topic.Unsettled {
+				return false, errUnsettled
+			}
+			s.Topic = s.Topic.clone()
+			s.Topic.Subscribers[i].Filter = filter
+			return true, nil
+		})
+		return err
 	})
-	return err
 }
 
 // copyQueue returns the queue of a subscription on a topic, which it makes.

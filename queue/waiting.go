@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -144,14 +145,18 @@ func (l *leaser) enter(ctx context.Context, w *waiter) error {
 		return ErrShuttingDown
 	}
 	// Asked under the lock: a deletion first says so, and then answers all that wait.
+	if w.queue.moved.Load() {
+		return errMoved
+	}
 	if w.queue.isDeleted() {
 		return errGone(w.queue)
 	}
 	ln := l.lines[w.queue.number]
 	if ln == nil {
-		ln = &line{queue: w.queue}
+		ln = &line{}
 		l.lines[w.queue.number] = ln
 	}
+	ln.queue = w.queue // the line may be left over from when it had another name
 	if len(ln.waiters) >= l.maxWaiting {
 		return &OverloadedError{What: "leases waiting on queue " + w.queue.name, Reason: "leases_waiting", RetryAfter: comeBack}
 	}
@@ -227,6 +232,10 @@ func (l *leaser) start() {
 
 // errGone says that a queue was deleted.
 func errGone(q *knownQueue) error { return fmt.Errorf("queue %s: %w", q.name, ErrNotFound) }
+
+// errMoved says that a queue has another name now, so that who knows its old one looks
+// again. It stays within the package.
+var errMoved = errors.New("queue has another name")
 
 func (l *leaser) answer(w *waiter, reply LeaseReply, err error) {
 	w.reply, w.err = reply, err

@@ -19,6 +19,8 @@ type Collection[T any] interface {
 	Put(ctx context.Context, ns queue.Namespace, name string, value T, revision uint64,
 		wakeAt time.Time, items ...queue.NewItem) (uint64, error)
 	Delete(ctx context.Context, ns queue.Namespace, name string, revision uint64) error
+	// PutChange is Put as a change among others, which somebody else writes.
+	PutChange(ns queue.Namespace, name string, value T, revision uint64, wakeAt time.Time) (queue.DocumentChange, error)
 	// List returns values in the order of their names, after the one named.
 	List(ctx context.Context, ns queue.Namespace, after string, limit int) ([]queue.Versioned[T], error)
 }
@@ -36,7 +38,8 @@ type TakenError struct {
 // Error implements error.
 func (e *TakenError) Error() string {
 	return fmt.Sprintf("queue %s has the subscription %s already, and a queue has one: two would share its items, "+
-		"not each get all of them; to send every item to both, make a topic and subscribe both to it", e.Queue, e.By)
+		"not each get all of them; to send every item to both, make a topic of it, with topics.create and from_queue, and subscribe to that",
+		e.Queue, e.By)
 }
 
 // Is makes errors.Is(err, queue.ErrExists) true.

@@ -310,3 +310,8 @@ func (c *mapCollection[T]) put(t *testing.T, name string, value T) {
 		t.Fatal(err)
 	}
 }
+
+// PutChange is for tests with a store.
+func (c *mapCollection[T]) PutChange(queue.Namespace, string, T, uint64, time.Time) (queue.DocumentChange, error) {
+	panic("a map has no changes of several documents")
+}

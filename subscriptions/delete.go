@@ -58,5 +58,8 @@ func (s *Service) remove(ctx context.Context, sub *Subscription) error {
 	if err := s.claims.Delete(ctx, sub.Namespace, sub.Queue, claimed); err != nil && !overtaken(err) {
 		s.log.Warn("claim on a queue was left over; the next subscription takes it", "queue", sub.Queue, "error", err)
 	}
+	if sub.Topic != "" {
+		s.removeTurned(ctx, sub)
+	}
 	return nil
 }

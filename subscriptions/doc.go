@@ -20,6 +20,10 @@
 // steps of a creation leaves a queue that fills up for nobody: creating the subscription
 // again takes it over, and deleting the topic with force or the queue ends it.
 //
+// A topic that is made of a queue takes the queue's subscription along, by one change of
+// all documents that are concerned. The claim on the queue is left where it is, for nodes
+// that do not know yet, and goes with the subscription.
+//
 // Secrets leave this package in two ways only: [Secret.Reveal], for who signs and
 // authenticates with them, and sealed by a [Sealer], in a [Document].
 package subscriptions

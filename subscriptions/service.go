@@ -239,8 +239,9 @@ func (s *Service) documentOf(ctx context.Context, ns queue.Namespace, name strin
 	if err != nil {
 		return Document{}, 0, err
 	}
-	if doc.Queue != name {
-		// The claim was left over by a deletion, and the name is used anew.
+	if doc.Queue != name && doc.Topic != name {
+		// The claim was left over by a deletion, and the name is used anew. One on a topic
+		// drained the queue that the topic was, and nodes may ask that do not know yet.
 		return Document{}, 0, fmt.Errorf("subscription of queue %s: %w", name, queue.ErrNotFound)
 	}
 	return doc, revision, nil
