@@ -36,11 +36,22 @@ var _ dispatcher.Broker = (*broker)(nil)
 
 func newBroker(store *storagetest.Model) *broker {
 	b := &broker{store: store}
-	b.Broker = queue.New(store, queue.Options{
+	b.Broker = b.node(store)
+	b.OnDue(func(q queue.Number, at time.Time) {
+		time.AfterFunc(time.Until(at), func() { b.Wake(q) })
+	})
+	return b
+}
+
+// node returns a broker over the store, which knows the subscriptions of b.
+func (b *broker) node(store *storagetest.Model) *queue.Broker {
+	return queue.New(store, queue.Options{
 		Queues:   storage.NewCollection[queue.Settings](store, "queue"),
 		Counters: storage.NewCollection[queue.Counter](store, "counter"),
 		Numbers:  storage.NewCollection[queue.NumberEntry](store, "queue-number"),
 
+		Subscribers: subscribersOf{b},
+		Change:      store.Change,
 		Limit: func(ctx context.Context, ns queue.Namespace, name string) (int32, error) {
 			if b.subs == nil {
 				return 0, nil
@@ -56,10 +67,21 @@ func newBroker(store *storagetest.Model) *broker {
 		AllowsTarget: func(context.Context, queue.Namespace, string) (bool, error) { return true, nil },
 		CheckTarget:  func(*queue.Target) error { return nil },
 	})
-	b.OnDue(func(q queue.Number, at time.Time) {
-		time.AfterFunc(time.Until(at), func() { b.Wake(q) })
-	})
-	return b
+}
+
+// subscribersOf asks the subscriptions that there are by then.
+type subscribersOf struct{ b *broker }
+
+func (s subscribersOf) Subscribed(ctx context.Context, ns queue.Namespace, name string) (bool, error) {
+	return s.b.subs.Subscribed(ctx, ns, name)
+}
+
+func (s subscribersOf) Unsubscribe(ctx context.Context, ns queue.Namespace, name string) error {
+	return s.b.subs.Unsubscribe(ctx, ns, name)
+}
+
+func (s subscribersOf) Turn(ctx context.Context, ns queue.Namespace, name string, number queue.Number) (queue.SubscriptionTurn, error) {
+	return s.b.subs.Turn(ctx, ns, name, number)
 }
 
 func (b *broker) produce(t *testing.T, name string, items []queue.ProduceItem) []queue.ID {

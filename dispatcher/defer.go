@@ -82,13 +82,13 @@ func (l *lane) countDeferred(ctx context.Context) {
 	if !due {
 		return
 	}
-	stats, err := l.d.broker.Stats(ctx, l.key.Namespace, l.queue)
+	stats, err := l.d.broker.Stats(ctx, l.key.Namespace, l.queueName())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.countedAt = time.Now() // after an error, too, lest it be asked all the time
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
-			l.log.Debug("deferred items not counted", "error", err)
+			l.logger().Debug("deferred items not counted", "error", err)
 		}
 		return
 	}

@@ -353,7 +353,7 @@ func (d *Dispatcher) refresh(ctx context.Context, key subscriptions.Key) error {
 func (d *Dispatcher) update(sub *subscriptions.Subscription) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := d.lanes[sub.Key()]; l != nil && l.queue == sub.Queue {
+	if l := d.lanes[sub.Key()]; l != nil && l.isOf(sub) {
 		l.update(sub)
 	}
 }
@@ -363,7 +363,7 @@ func (d *Dispatcher) keep(ctx context.Context, sub *subscriptions.Subscription) 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.lanes[sub.Key()]
-	if l != nil && l.queue == sub.Queue {
+	if l != nil && l.isOf(sub) {
 		l.update(sub)
 		return
 	}

@@ -28,6 +28,9 @@
 // with a secret that was just replaced, or after a pause. What was created or deleted here is
 // read at once, and what other nodes did, every ten seconds.
 //
+// A topic may be made of a queue that is pushed. Its lane goes on under the queue's other
+// name, with its flow and with the requests that run.
+//
 // # Flow
 //
 // How much goes to an endpoint at a time is its flow: a window between one request and

@@ -81,6 +81,6 @@ func (l *lane) took(sub *subscriptions.Subscription, err error, what string) {
 	case err == nil:
 		l.update(sub)
 	case !errors.Is(err, queue.ErrNotFound) && !errors.Is(err, context.Canceled):
-		l.log.Warn("not written of the subscription: "+what, "error", err)
+		l.logger().Warn("not written of the subscription: "+what, "error", err)
 	}
 }

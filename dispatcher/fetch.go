@@ -65,7 +65,7 @@ func (l *lane) lease(ctx context.Context, g grant, wait time.Duration) ([]leased
 	limit := min(g.n, maxLease)
 	asked := time.Now()
 	reply, err := l.d.broker.Lease(ctx, queue.LeaseParams{
-		Namespace: l.key.Namespace, Queue: l.queue,
+		Namespace: l.key.Namespace, Queue: l.queueName(),
 		Limit: limit, MaxBytes: g.bytes, TTL: leaseTTL, Wait: wait,
 		Owner: l.d.owner, Push: true, MaxAttempts: limitInForce,
 	})
@@ -224,7 +224,7 @@ func (l *lane) release(items []leased) {
 func (l *lane) releaseEntries(entries []queue.SettleEntry) {
 	l.d.background(func(ctx context.Context) {
 		if err := l.d.release(ctx, l.key.Namespace, entries); err != nil {
-			l.log.Warn("items not given back; their leases lapse", "items", len(entries), "error", err)
+			l.logger().Warn("items not given back; their leases lapse", "items", len(entries), "error", err)
 		}
 	})
 }

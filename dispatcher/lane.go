@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
@@ -18,14 +19,14 @@ import (
 type lane struct {
 	d      *Dispatcher
 	key    subscriptions.Key
-	queue  string
-	log    *slog.Logger
 	cancel context.CancelFunc
 	// done is closed when the lane ends.
 	done <-chan struct{}
 	// kick holds one: look again.
 	kick   chan struct{}
 	holder holder
+	// drains is replaced where the queue gets another name, since a topic was made of it.
+	drains atomic.Pointer[drained]
 
 	mu sync.Mutex
 	// sub is replaced, never changed: pushes hold it.
@@ -64,13 +65,28 @@ type lane struct {
 	troubles int
 }
 
+// drained is the queue of a lane.
+type drained struct {
+	name string
+	log  *slog.Logger
+}
+
+func (l *lane) queueName() string { return l.drains.Load().name }
+
+func (l *lane) logger() *slog.Logger { return l.drains.Load().log }
+
+// drain takes the name of a subscription's queue.
+func (l *lane) drain(sub *subscriptions.Subscription) {
+	l.drains.Store(&drained{sub.Queue, l.d.log.With("subscription", sub.Name, "queue", sub.Queue)})
+}
+
 func newLane(d *Dispatcher, sub *subscriptions.Subscription, done <-chan struct{}, cancel context.CancelFunc) *lane {
 	l := &lane{
-		d: d, key: sub.Key(), queue: sub.Queue, done: done, cancel: cancel,
-		log:  d.log.With("subscription", sub.Name, "queue", sub.Queue),
+		d: d, key: sub.Key(), done: done, cancel: cancel,
 		kick: make(chan struct{}, 1),
 		sub:  d.newRevision(sub, nil),
 	}
+	l.drain(sub)
 	l.hosts.main = &hostFlow{flow: newFlow(sub.Rate, 1, time.Now())}
 	l.main = l.hosts.main.flow
 	l.share()
@@ -100,6 +116,20 @@ func (l *lane) host(it *queue.Item, now time.Time) *hostFlow {
 	return l.hosts.of(it.Target.Host(), l.sub.Rate, l.nodes, now)
 }
 
+// isOf says whether the lane is that of a subscription: one of the name that was not made
+// anew for another queue. That of a queue of which a topic was made goes on: its items are
+// the same, under the queue's other name, and what runs counts for what may run. What was
+// read of it before is of the same subscription, and too old to count.
+func (l *lane) isOf(sub *subscriptions.Subscription) bool {
+	name := l.queueName()
+	if name == sub.Queue {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return sub.CreatedAt.Equal(l.sub.CreatedAt) && (sub.Topic == name || sub.Revision <= l.sub.Revision)
+}
+
 // update takes a changed subscription over. What waits is interrupted, what runs is
 // not. An endpoint that is new, or was taken back into service, starts with a clean slate.
 func (l *lane) update(sub *subscriptions.Subscription) {
@@ -118,6 +148,9 @@ func (l *lane) update(sub *subscriptions.Subscription) {
 	}
 	if sub.FailingSince.IsZero() && !l.sub.FailingSince.IsZero() {
 		l.failing = time.Time{} // it goes well for some node
+	}
+	if sub.Queue != l.sub.Queue {
+		l.drain(sub)
 	}
 	l.sub = l.d.newRevision(sub, l.sub)
 	l.share()
@@ -353,13 +386,20 @@ func (l *lane) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
+// renamed reads the subscription again, since its queue is a topic, and says whether it has
+// another queue now.
+func (l *lane) renamed(ctx context.Context) bool {
+	name := l.queueName()
+	return l.d.refresh(ctx, l.key) == nil && l.queueName() != name
+}
+
 // heed waits after an error of Lease, longer after each further one. The log hears
 // of the first and of the end.
 func (l *lane) heed(ctx context.Context, err error) {
 	switch {
 	case err == nil:
 		if l.troubles > 0 {
-			l.log.Info("lane leases again", "refused", l.troubles)
+			l.logger().Info("lane leases again", "refused", l.troubles)
 			l.troubles = 0
 		}
 		return
@@ -368,13 +408,15 @@ func (l *lane) heed(ctx context.Context, err error) {
 	case errors.Is(err, queue.ErrShuttingDown):
 		<-ctx.Done() // there is nothing to lease any more
 		return
+	case errors.As(err, new(*queue.TopicError)) && l.renamed(ctx):
+		return
 	}
 	wait := min(leaseRetryMin<<min(l.troubles, 10), leaseRetryMax)
 	if overloaded, ok := errors.AsType[*queue.OverloadedError](err); ok {
 		wait = max(wait, min(overloaded.RetryAfter, leaseRetryMax))
 	}
 	if l.troubles == 0 {
-		l.log.Warn("lane cannot lease", "error", err)
+		l.logger().Warn("lane cannot lease", "error", err)
 	}
 	l.troubles++
 	timer := time.NewTimer(wait/2 + portion(wait/2, l.d.rnd()))

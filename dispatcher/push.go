@@ -166,7 +166,7 @@ func (d *Dispatcher) count(p *push, it *queue.Item, res *webhooks.Result, next s
 		return
 	}
 	d.observe(Attempt{
-		Subscription: p.lane.key, Queue: p.lane.queue, Delivery: it.Deliveries,
+		Subscription: p.lane.key, Queue: p.lane.queueName(), Delivery: it.Deliveries,
 		Verdict: res.Verdict.String(), Status: res.Status, Duration: res.Duration,
 		Next: next, Unsettled: err != nil && !p.finished(err),
 	})
@@ -243,7 +243,7 @@ func (d *Dispatcher) tell(p *push, it *queue.Item, res *webhooks.Result, dec dec
 		level = slog.LevelWarn
 	}
 	ctx := context.Background()
-	if !p.lane.log.Enabled(ctx, level) {
+	if !p.lane.logger().Enabled(ctx, level) {
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, 11),
@@ -267,5 +267,5 @@ func (d *Dispatcher) tell(p *push, it *queue.Item, res *webhooks.Result, dec dec
 	// Not by the logger, which would find out the line of code first: it is always this one.
 	line := slog.NewRecord(time.Now(), level, "item pushed", 0)
 	line.AddAttrs(attrs...)
-	_ = p.lane.log.Handler().Handle(ctx, line) // a logger ignores it, too
+	_ = p.lane.logger().Handler().Handle(ctx, line) // a logger ignores it, too
 }

@@ -177,7 +177,7 @@ func (d *Dispatcher) disable(p *push) {
 	case err == nil:
 		p.lane.update(&sub)
 	case !errors.Is(err, queue.ErrNotFound):
-		p.lane.log.Warn("subscription whose endpoint is gone was not disabled", "error", err)
+		p.lane.logger().Warn("subscription whose endpoint is gone was not disabled", "error", err)
 	}
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()

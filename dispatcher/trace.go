@@ -34,7 +34,7 @@ func (d *Dispatcher) beginSpan(ctx context.Context, p *push) pushSpan {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, producer)
 		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: producer}))
 	}
-	_, span := d.tracer.Start(ctx, "push "+p.lane.queue, opts...)
+	_, span := d.tracer.Start(ctx, "push "+p.lane.queueName(), opts...)
 	return pushSpan{span}
 }
 
@@ -43,7 +43,7 @@ func (p *push) spanAttributes() []attribute.KeyValue {
 		semconv.MessagingSystemKey.String("posthaste"),
 		semconv.MessagingOperationName("push"),
 		semconv.MessagingOperationTypeProcess,
-		semconv.MessagingDestinationName(p.lane.queue),
+		semconv.MessagingDestinationName(p.lane.queueName()),
 		semconv.MessagingDestinationSubscriptionName(p.sub.Name),
 		semconv.MessagingMessageID(p.item.ID.String()),
 		semconv.MessagingMessageBodySize(len(p.item.Payload)),
