@@ -25,6 +25,7 @@ type Broker interface {
 	Queue(ctx context.Context, ns queue.Namespace, name string) (queue.Settings, uint64, error)
 	Queues(ctx context.Context, ns queue.Namespace, pivot string, limit int) ([]queue.Versioned[queue.Settings], error)
 	CreateTopic(ctx context.Context, ns queue.Namespace, name, reference string) (queue.Settings, error)
+	TurnIntoTopic(ctx context.Context, ns queue.Namespace, queue, reference string) (queue.Settings, error)
 	UpdateTopic(ctx context.Context, u queue.TopicUpdate) (queue.Settings, error)
 	Topic(ctx context.Context, ns queue.Namespace, name string) (queue.Settings, uint64, error)
 	Topics(ctx context.Context, ns queue.Namespace, pivot string, limit int) ([]queue.Versioned[queue.Settings], error)

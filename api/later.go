@@ -10,7 +10,6 @@ import "github.com/posthaste-io/posthaste/api/wirejson"
 var laterFields = wirejson.Later{
 	"posthaste.v1.QueuesListRequest": {"namespace"},
 	"posthaste.v1.QueueInfo":         {"namespace", "retry", "storage", "quotas"},
-	"posthaste.v1.Topic":             {"from_queue"},
 }
 
 // laterMethods are calls.

@@ -31,6 +31,8 @@ func whole(t *testing.T) *env {
 		Queues:      storage.NewCollection[queue.Settings](store, "queue"),
 		Counters:    storage.NewCollection[queue.Counter](store, "counter"),
 		Numbers:     storage.NewCollection[queue.NumberEntry](store, "number"),
+		Change:      store.Change,
+		Alone:       true,
 	})
 	subs := subscriptions.New(subscriptions.Options{
 		Docs:   storage.NewCollection[subscriptions.Document](store, "subscription"),

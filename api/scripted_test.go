@@ -102,6 +102,10 @@ func (b *broker) CreateTopic(context.Context, queue.Namespace, string, string) (
 	return queue.Settings{}, queue.ErrNotFound
 }
 
+func (b *broker) TurnIntoTopic(context.Context, queue.Namespace, string, string) (queue.Settings, error) {
+	return queue.Settings{}, queue.ErrNotFound
+}
+
 func (b *broker) UpdateTopic(context.Context, queue.TopicUpdate) (queue.Settings, error) {
 	return queue.Settings{}, queue.ErrNotFound
 }

@@ -86,7 +86,7 @@ func (s *Server) createSubscription(ctx context.Context, c *call, q *v1.Subscrip
 	case isTopic && topic.Topic == q.GetQueueName():
 		return nil, &advisedError{err, "queue_name", "queue_name: " + topic.Topic + " is a topic; give topic, not queue_name"}
 	case q.GetTopic() != "":
-		return nil, s.noTopic(ctx, c, q.GetTopic(), err, "give queue_name, not topic")
+		return nil, s.noTopic(ctx, c, q.GetTopic(), err, "give queue_name, not topic, or make a topic of it with topics.create and from_queue")
 	}
 	return nil, err
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 func (s *Server) topicRoutes() {
 	register(s, method[*v1.Topic, *v1.Topic]{
 		name: "topics.create", bytes: s.limits.Call,
-		noun: "topic", target: (*v1.Topic).GetTopic,
+		noun: "topic", target: newTopic, place: newTopicPlace,
 		do: s.createTopic,
 	})
 	register(s, method[*v1.Topic, *v1.Topic]{
@@ -43,8 +44,17 @@ func (s *Server) topicRoutes() {
 }
 
 func (s *Server) createTopic(ctx context.Context, c *call, q *v1.Topic) (*v1.Topic, error) {
-	if q.GetRevision() != "" {
+	name, from := newTopic(q), q.GetFromQueue()
+	switch {
+	case q.GetRevision() != "":
 		return nil, queue.Invalid("revision", "is for updates; a new topic has none")
+	case from != "" && from != name:
+		return nil, queue.Invalid("topic", "is %s, but the topic that is made of the queue %s has its name; leave it out", name, from)
+	case from != "":
+		if _, err := s.broker.TurnIntoTopic(ctx, c.namespace, from, q.GetReference()); err != nil {
+			return nil, err
+		}
+		return s.topic(ctx, c, name)
 	}
 	if _, err := s.broker.CreateTopic(ctx, c.namespace, q.GetTopic(), q.GetReference()); err != nil {
 		return nil, err
@@ -52,7 +62,20 @@ func (s *Server) createTopic(ctx context.Context, c *call, q *v1.Topic) (*v1.Top
 	return s.topic(ctx, c, q.GetTopic())
 }
 
+// newTopic is the name of a topic that is to be made.
+func newTopic(q *v1.Topic) string { return cmp.Or(q.GetTopic(), q.GetFromQueue()) }
+
+func newTopicPlace(q *v1.Topic) string {
+	if q.GetTopic() == "" && q.GetFromQueue() != "" {
+		return "from_queue"
+	}
+	return "topic"
+}
+
 func (s *Server) updateTopic(ctx context.Context, c *call, q *v1.Topic) (*v1.Topic, error) {
+	if q.GetFromQueue() != "" {
+		return nil, queue.Invalid("from_queue", "is for topics.create; leave it out")
+	}
 	update := queue.TopicUpdate{Namespace: c.namespace, Name: q.GetTopic(), Reference: q.Reference}
 	var err error
 	if update.Revision, err = revision(q.GetRevision()); err != nil {

@@ -28,7 +28,6 @@ func TestTopics_Life(t *testing.T) {
 	e.call("topics.create", `{"topic":"orders"}`).want(409, "already_exists")
 	e.call("topics.create", `{"topic":"a~b"}`).invalid("topic", "~")
 	e.call("topics.create", `{}`).invalid("topic", "missing")
-	e.call("topics.create", `{"topic":"x","from_queue":"orders"}`).want(400, "not_supported")
 	e.call("topics.create", `{"topic":"x","revision":"1"}`).invalid("revision", "for updates")
 
 	first := e.call("queue.produce", `{"queue_name":"events","items":[{"utf8":"nobody"}]}`).want(200, "ok")
@@ -96,6 +95,52 @@ func TestTopics_Life(t *testing.T) {
 	e.call("queues.create", `{"queue_name":"events"}`).want(200, "ok")
 }
 
+func TestTopics_FromAQueue(t *testing.T) {
+	t.Parallel()
+	e := whole(t)
+	e.call("queues.create", `{"queue_name":"orders","reference":"who ordered what","lease_timeout":"90s"}`).want(200, "ok")
+	e.call("topics.create", `{"from_queue":"orders"}`).invalid("from_queue", "no subscription")
+	e.call("subscriptions.create", `{"name":"billing","queue_name":"orders","url":"https://example.com/hook","paused":true}`).fine()
+	e.call("queue.produce", `{"queue_name":"orders","items":[{"utf8":"one","idempotency_key":"k"},{"utf8":"two"}]}`).want(200, "ok")
+	_, receipt := e.leaseOne("orders")
+	e.call("topics.create", `{"topic":"other","from_queue":"orders"}`).invalid("topic", "leave it out")
+	e.call("topics.create", `{"from_queue":"none"}`).invalid("from_queue", "does not exist")
+	e.call("topics.create", `{"from_queue":"a b"}`).invalid("from_queue", "want only")
+	e.call("topics.create", `{"from_queue":"orders","revision":"1"}`).invalid("revision", "for updates")
+
+	made := e.call("topics.create", `{"topic":"orders","from_queue":"orders"}`).fine()
+	made.is("orders", "topic")
+	made.is("who ordered what", "reference")
+	made.is(1.0, "subscriptions")
+	if strings.Contains(made.raw, "from_queue") {
+		t.Errorf("the answer has from_queue: %s", made.raw)
+	}
+	e.call("topics.create", `{"from_queue":"orders"}`).invalid("from_queue", "a topic already")
+	e.call("topics.create", `{"from_queue":"orders~billing"}`).invalid("from_queue", "the system made")
+	e.call("topics.update", `{"topic":"orders","from_queue":"orders"}`).invalid("from_queue", "topics.create")
+
+	own := e.call("queues.info", `{"queue_name":"orders~billing"}`).fine()
+	own.is("90s", "lease_timeout")
+	own.is("orders~dead", "dead_queue")
+	sub := e.call("subscriptions.info", `{"name":"billing"}`).fine()
+	sub.is("orders~billing", "queue_name")
+	sub.is("orders", "topic")
+	lease := e.call("queue.lease", `{"queue_name":"orders","batch_size":1,"client_id":"c","request_timeout":"10ms"}`).want(400, "is_topic")
+	if message := fmt.Sprint(lease.body["message"]); !strings.Contains(message, "orders~billing") {
+		t.Errorf("lease of the old name: %s, want the new one in it", message)
+	}
+	// Who leased before goes on as before.
+	e.call("queue.extend", `{"queue_name":"orders","receipts":["`+receipt+`"],"lease_timeout":"1m"}`).want(200, "ok")
+	e.call("queue.bury", `{"queue_name":"orders","receipts":["`+receipt+`"]}`).want(200, "ok")
+	e.call("storage/items.list", `{"queue_name":"orders~dead"}`).fine().is("orders~billing", "items", 0, "dead", "queue")
+	again := e.call("queue.produce", `{"queue_name":"orders","items":[{"utf8":"one","idempotency_key":"k"}]}`).want(200, "ok")
+	again.is(true, "items", 0, "duplicate")
+	e.call("subscriptions.create", `{"name":"search","topic":"orders"}`).fine()
+	e.call("queue.produce", `{"queue_name":"orders","items":[{}]}`).want(200, "ok").is(2.0, "items", 0, "copies")
+	// The subscription is paused, and consumers lease what it would be sent.
+	e.leaseOne("orders~billing")
+}
+
 func TestTopics_AreNoQueues(t *testing.T) {
 	t.Parallel()
 	e := whole(t)
@@ -154,7 +199,7 @@ func TestTopics_RefusalsSayWhatToDo(t *testing.T) {
 		{"topics.update", `{"topic":"orders","reference":"x"}`, 404, "not_found", "topic", "topic: orders is a queue, not a topic; use queues.update"},
 		{"topics.delete", `{"topic":"orders"}`, 404, "not_found", "topic", "topic: orders is a queue, not a topic; use queues.delete"},
 		{"topics.info", `{"topic":"none"}`, 404, "not_found", "topic", "topic none: there is none of that name; create it first, or check the spelling"},
-		{"subscriptions.create", `{"name":"s","topic":"orders"}`, 404, "not_found", "topic", "topic: orders is a queue, not a topic; give queue_name, not topic"},
+		{"subscriptions.create", `{"name":"s","topic":"orders"}`, 404, "not_found", "topic", "topic: orders is a queue, not a topic; give queue_name, not topic, or make a topic of it with topics.create and from_queue"},
 		{"subscriptions.create", `{"name":"s","topic":"none"}`, 404, "not_found", "topic", "topic none: there is none of that name; create it first, or check the spelling"},
 		{
 			"topics.delete", `{"topic":"events"}`, 409, "not_empty", "force",

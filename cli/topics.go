@@ -83,7 +83,8 @@ func (f *connection) topic(ctx context.Context, c *console, do func(context.Cont
 
 type topicsCreateCommand struct {
 	Topic     string `arg:"" help:"Its name, which no queue has."`
-	Reference string `placeholder:"TEXT" help:"A note of yours."`
+	FromQueue bool   `help:"Make it of the queue that has this name, and a subscription. The queue goes on, with its items, as <topic>~<subscription>, and producers notice nothing."`
+	Reference string `placeholder:"TEXT" help:"A note of yours; without it a queue's is kept."`
 
 	connection
 }
@@ -91,7 +92,11 @@ type topicsCreateCommand struct {
 // run implements Command.
 func (f *topicsCreateCommand) run(ctx context.Context, c *console) error {
 	return f.topic(ctx, c, func(ctx context.Context, cl *client.Client) (client.Topic, error) {
-		return cl.CreateTopic(ctx, client.Topic{Name: f.Topic, Reference: f.Reference})
+		t := client.Topic{Name: f.Topic, Reference: f.Reference}
+		if f.FromQueue {
+			t.FromQueue = f.Topic
+		}
+		return cl.CreateTopic(ctx, t)
 	})
 }
 

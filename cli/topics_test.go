@@ -44,6 +44,15 @@ func TestTopics_Life(t *testing.T) {
 	if got := s.ok("__complete", "--", "topics", "info", ""); strings.TrimSpace(got) != "events" {
 		t.Errorf("completed: got %q, want events", got)
 	}
+	s.ok("subscriptions", "create", "first", "orders", "https://example.com/hook", "--paused")
+	s.ok("produce", "orders", "one")
+	if got := s.object("topics", "create", "orders", "--from-queue"); got["topic"] != "orders" || got["subscriptions"] != 1.0 {
+		t.Errorf("from a queue: got %v", got)
+	}
+	if got := s.object("lease", "orders~first"); got["utf8"] != "one" {
+		t.Errorf("leased: got %v", got)
+	}
+	s.ok("topics", "delete", "orders", "--force", "--yes")
 	if got := s.ok("topics", "delete", "events", "--force", "--yes"); got != "events deleted\n" {
 		t.Errorf("deleted: printed %q", got)
 	}

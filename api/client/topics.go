@@ -14,6 +14,9 @@ type Topic struct {
 	Name string
 	// Reference is a note of yours.
 	Reference string
+	// FromQueue has [Client.CreateTopic] make a topic of the queue of that name, which must
+	// have a subscription. Name may be left out then. Answers do not have it.
+	FromQueue string
 
 	// What follows is the server's to set.
 
@@ -36,8 +39,12 @@ type TopicUpdate struct {
 
 // CreateTopic makes a topic, or answers already_exists. [Client.CreateSubscription] with
 // Topic subscribes to it.
+//
+// With FromQueue a queue becomes the topic of its name, without its producers noticing: it
+// goes on, with its items, as the queue of its subscription, orders~subscription. That
+// takes a little more than ten seconds where nodes share a database.
 func (c *Client) CreateTopic(ctx context.Context, t Topic) (Topic, error) {
-	w := &v1.Topic{Topic: t.Name}
+	w := &v1.Topic{Topic: t.Name, FromQueue: t.FromQueue}
 	if t.Reference != "" {
 		w.Reference = &t.Reference
 	}

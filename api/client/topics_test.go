@@ -52,6 +52,18 @@ func TestClient_Topics(t *testing.T) {
 	if got, err = c.UpdateTopic(ctx, "events", client.TopicUpdate{Revision: got.Revision, Reference: new("new")}); err != nil || got.Reference != "new" {
 		t.Errorf("updated: got %+v, %v", got, err)
 	}
+	if _, err := c.CreateSubscription(ctx, client.Subscription{Name: "first", Queue: "orders", URL: "https://example.com/hook", Paused: true}); err != nil {
+		t.Fatal(err)
+	}
+	if turned, err := c.CreateTopic(ctx, client.Topic{FromQueue: "orders"}); err != nil || turned.Name != "orders" || turned.Subscriptions != 1 || turned.FromQueue != "" {
+		t.Errorf("from a queue: got %+v, %v", turned, err)
+	}
+	if sub, err := c.GetSubscription(ctx, "first"); err != nil || sub.Topic != "orders" || sub.Queue != "orders~first" {
+		t.Errorf("its subscription: got %+v, %v", sub, err)
+	}
+	if err := c.DeleteTopic(ctx, "orders", true); err != nil {
+		t.Error(err)
+	}
 	names := 0
 	for each, err := range c.Topics(ctx) {
 		if err != nil || each.Name != "events" {

@@ -22,7 +22,7 @@ var files = []protoreflect.FileDescriptor{
 }
 
 // ownSchemas are those that no message is: values, and what is said of the server.
-var ownSchemas = []string{"Protobuf", "Name", "Duration", "ItemId", "Receipt", "CodeText", "Health", "HealthCheck"}
+var ownSchemas = []string{"Protobuf", "Name", "Duration", "ItemId", "Receipt", "CodeText", "Health", "HealthCheck", "NewTopic"}
 
 func TestDocument_SchemasAreTheMessages(t *testing.T) {
 	t.Parallel()

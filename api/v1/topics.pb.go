@@ -27,7 +27,7 @@ const (
 // does. What an update leaves out keeps its value.
 type Topic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Topics and queues share one space of names.
+	// Topics and queues share one space of names. May be left out beside from_queue.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
 	// The owner's note.
 	Reference *string `protobuf:"bytes,2,opt,name=reference,proto3,oneof" json:"reference,omitempty"`
@@ -38,7 +38,11 @@ type Topic struct {
 	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// Names the version, which rises with every subscription that comes or goes, too. An
 	// update that carries one is refused if the topic has changed since.
-	Revision      string `protobuf:"bytes,6,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision string `protobuf:"bytes,6,opt,name=revision,proto3" json:"revision,omitempty"`
+	// For topics.create: makes a topic of the queue of that name, which the topic has then.
+	// The queue, with its items, becomes that of its subscription, and is named
+	// topic~subscription. Answers do not have it.
+	FromQueue     string `protobuf:"bytes,7,opt,name=from_queue,json=fromQueue,proto3" json:"from_queue,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -111,6 +115,13 @@ func (x *Topic) GetUpdatedAt() *timestamppb.Timestamp {
 func (x *Topic) GetRevision() string {
 	if x != nil {
 		return x.Revision
+	}
+	return ""
+}
+
+func (x *Topic) GetFromQueue() string {
+	if x != nil {
+		return x.FromQueue
 	}
 	return ""
 }
@@ -328,7 +339,7 @@ var File_posthaste_v1_topics_proto protoreflect.FileDescriptor
 
 const file_posthaste_v1_topics_proto_rawDesc = "" +
 	"\n" +
-	"\x19posthaste/v1/topics.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x86\x02\n" +
+	"\x19posthaste/v1/topics.proto\x12\fposthaste.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x02\n" +
 	"\x05Topic\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12!\n" +
 	"\treference\x18\x02 \x01(\tH\x00R\treference\x88\x01\x01\x12$\n" +
@@ -337,7 +348,9 @@ const file_posthaste_v1_topics_proto_rawDesc = "" +
 	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1a\n" +
-	"\brevision\x18\x06 \x01(\tR\brevisionB\f\n" +
+	"\brevision\x18\x06 \x01(\tR\brevision\x12\x1d\n" +
+	"\n" +
+	"from_queue\x18\a \x01(\tR\tfromQueueB\f\n" +
 	"\n" +
 	"_reference\"A\n" +
 	"\x11TopicsListRequest\x12\x14\n" +

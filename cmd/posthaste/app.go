@@ -109,6 +109,7 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		Own: []netip.AddrPort{addrPort(a.api), addrPort(a.admin)},
 	})
 	known := &pushed{}
+	nodes, several := a.store.(shared)
 	a.broker = queue.New(store, c.limits.broker(queue.Options{
 		Queues:      storage.NewCollection[queue.Settings](store, "queue"),
 		Counters:    storage.NewCollection[queue.Counter](store, "counter"),
@@ -124,10 +125,12 @@ func newApp(open storeOpener, c config, log *slog.Logger) (_ *app, err error) {
 		FilterFailed:  measured.FilterFailed,
 		Records:       recordsOf(store),
 		Journal:       journalOf(store),
+		Change:        store.Change,
+		Alone:         !several,
 		Logger:        log,
 	}))
 	var peers dispatcher.PeerDocs // nil for a store that has one node
-	if nodes, ok := a.store.(shared); ok {
+	if several {
 		nodes.OnHint(a.broker.Wake)
 		peers = storage.NewCollection[dispatcher.Peer](store, "peer")
 	}

@@ -75,6 +75,8 @@ func Open(o Options) Backend {
 		OnDone:        known.onDone,
 		CompileFilter: subscriptions.CompileTopicFilter,
 		PushedBy:      known.pushedBy,
+		Change:        store.Change,
+		Alone:         true,
 		Records: func(ctx context.Context, ns queue.Namespace, id queue.ID, limit int) ([]queue.Record, error) {
 			page, err := store.Records(ctx, storage.RecordQuery{Namespace: ns, Item: id, Backward: true, Limit: limit})
 			return page.Records, err
