@@ -102,6 +102,9 @@ func (b *Broker) takeDead(ctx context.Context, s *Settings) error {
 		if err != nil {
 			return err
 		}
+		if dead.SubscribesTo != "" {
+			return Invalid(field, "is %s, which the items of topic %s are copied to; name another queue", s.DeadQueue, dead.SubscribesTo)
+		}
 		if dead.DeadQueue != "" {
 			return Invalid(field, "is %s, which has a dead-letter queue of its own", s.DeadQueue)
 		}

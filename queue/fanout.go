@@ -226,13 +226,17 @@ func (b *Broker) places(ctx context.Context, read *readSettings) (places []Copy,
 			several[q.number] = q
 		}
 	}
+	peek := func(i int) bool {
+		q := b.known.peek(read.Namespace, read.queueOf(i))
+		if q == nil || q.number != read.Topic.Subscribers[i].Number {
+			return false
+		}
+		put(i, q)
+		return true
+	}
 	missing := false
 	for i := range places {
-		if q := b.known.peek(read.Namespace, read.queueOf(i)); q != nil && q.number == read.Topic.Subscribers[i].Number {
-			put(i, q)
-		} else {
-			missing = true
-		}
+		missing = !peek(i) || missing
 	}
 	if !missing {
 		return places, several, nil
@@ -241,21 +245,44 @@ func (b *Broker) places(ctx context.Context, read *readSettings) (places []Copy,
 		return nil, nil, err
 	}
 	for i := range places {
-		if places[i].Queue != 0 {
+		if places[i].Queue != 0 || peek(i) {
 			continue
 		}
-		q, err := b.known.numbered(ctx, read.Topic.Subscribers[i].Number)
+		// From the document: by its number it may be taken for one that had its name before.
+		q, err := b.known.reread(ctx, read.Namespace, read.queueOf(i))
 		switch {
-		case err == nil:
+		case err == nil && q.number == read.Topic.Subscribers[i].Number:
 			put(i, q)
-		case errors.Is(err, ErrNotFound):
-			b.log.Error("queue of a subscription is gone, so nothing is copied into it; delete the subscription, and create it anew",
-				"topic", read.Name, "subscription", read.Topic.Subscribers[i].Subscription)
+		case err == nil || errors.Is(err, ErrNotFound) || errors.As(err, new(*TopicError)):
+			if err := b.tellGone(ctx, read, i); err != nil {
+				return nil, nil, err
+			}
 		default:
 			return nil, nil, err
 		}
 	}
 	return places, several, nil
+}
+
+// tellGone logs that a subscription of a topic has no queue, unless the topic is another by
+// now, as the guard of what is copied will find.
+func (b *Broker) tellGone(ctx context.Context, read *readSettings, i int) error {
+	_, revision, err := b.opts.Queues.Get(ctx, read.Namespace, read.Name)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	if revision == read.revision {
+		b.log.Error("queue of a subscription is gone, so nothing is copied into it; delete the subscription, and create it anew",
+			"topic", read.Name, "subscription", read.Topic.Subscribers[i].Subscription)
+	}
+	return nil
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // placeCopies gives the copies in queues that have several partitions their places there:
@@ -299,8 +326,9 @@ func CopyQueue(topic, subscription string) string { return topic + "~" + subscri
 // prefetch reads all settings whose names begin with prefix, which is quicker than one by
 // one.
 func (c *catalog) prefetch(ctx context.Context, ns Namespace, prefix string) error {
-	const page = 500
-	for after := prefix; ; {
+	// Of what was read while this process changed settings nothing is kept.
+	const page, tries = 500, 3
+	for after, try := prefix, 1; ; {
 		before := c.mark()
 		docs, err := c.docs.List(ctx, ns, after, page)
 		if err != nil {
@@ -312,7 +340,11 @@ func (c *catalog) prefetch(ctx context.Context, ns Namespace, prefix string) err
 			}
 			c.keep(docs[i].Value, docs[i].Revision, before)
 		}
-		if len(docs) < page {
+		if c.mark().changes != before.changes && try < tries {
+			try++
+			continue
+		}
+		if try = 1; len(docs) < page {
 			return nil
 		}
 		after = docs[len(docs)-1].Name

@@ -36,6 +36,9 @@ func (b *Broker) Redrive(ctx context.Context, call RedriveCall) (Redriven, error
 	if err != nil {
 		return r.done, fmt.Errorf("redrive %s: %w", call.Queue, err)
 	}
+	if r.bound {
+		b.Wake(r.dead.number) // who took the place of a head may go
+	}
 	r.done.More = r.done.More || timeUp || r.cut
 	if r.done.Moved > 0 && !call.DryRun {
 		b.log.Info("items redriven", "queue", call.Queue, "items", r.done.Moved, "skipped", r.done.Skipped, "more", r.done.More)
@@ -110,6 +113,9 @@ func (b *Broker) newRedrive(ctx context.Context, call *RedriveCall) (*redrive, e
 		return nil, err
 	}
 	if r.toTopic() {
+		if call.Target == dead.settings().SubscribesTo {
+			return nil, Invalid("target", "is %s, which copies into %s itself; name another", call.Target, call.Queue)
+		}
 		r.list.Limit, r.list.Content = kindPage, true // what is copied, and what filters judge
 	}
 	if r.target != nil && r.target.settings().DeadLetter {
@@ -198,13 +204,17 @@ func (r *redrive) find(ctx context.Context) ([]Item, error) {
 // for, and what it did not look at.
 func (r *redrive) choose(items []Item) (chosen, rest []Item) {
 	room := r.call.Limit - r.done.Moved
+	going := map[string]bool{} // keys of which an item goes before
 	for i := range items {
 		if !r.wants(&items[i]) {
 			continue
 		}
-		if r.isBound(&items[i]) && (r.isStuck(&items[i]) || items[i].State(r.now) == Leased) {
-			r.stay(&items[i])
-			continue
+		if it := &items[i]; r.isBound(it) {
+			if r.isStuck(it) || !r.mayGo(it, going) {
+				r.stay(it)
+				continue
+			}
+			going[it.OrderingKey] = true
 		}
 		chosen = append(chosen, items[i])
 		if len(chosen) == room {

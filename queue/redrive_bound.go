@@ -6,14 +6,17 @@ import (
 )
 
 // selectBound chooses what is to be moved before anything is, where ordering keys bind what
-// is in the queue: they bind what was produced there, and not what was buried. It goes by the
+// is in the queue (else it only puts in order what the call names): they bind what was produced there, and not what was buried. It goes by the
 // order of the queue as a whole, and what stands behind an item that stays, stays with it:
 // since it is leased, or the call does not ask for it.
 //
 // While items are moved others take the places of heads, and stand where a walk has been.
 func (r *redrive) selectBound(ctx context.Context) (err error) {
-	if r.bound, err = r.b.hasBehind(ctx, r.dead); err != nil || !r.bound {
+	if r.bound, err = r.b.hasBehind(ctx, r.dead); err != nil {
 		return err
+	}
+	if !r.bound {
+		return r.order(ctx)
 	}
 	r.stuck = map[string]bool{}
 	r.list.Limit, r.list.Content = kindPage, true // a key is content
@@ -42,6 +45,22 @@ func (r *redrive) selectBound(ctx context.Context) (err error) {
 		return more, err
 	})
 	r.ids, r.cut = s.ids, full || timeUp
+	return err
+}
+
+// order has the items that the call names in the order of the queue, where they are looked for
+// in several pages.
+func (r *redrive) order(ctx context.Context) error {
+	if len(r.ids) <= r.list.Limit {
+		return nil
+	}
+	limit, content := r.list.Limit, r.list.Content
+	r.list.Limit, r.list.Content = len(r.ids), false
+	found, err := r.find(ctx)
+	r.list.Limit, r.list.Content = limit, content
+	for i := range found {
+		r.ids = append(r.ids, found[i].ID)
+	}
 	return err
 }
 
@@ -92,6 +111,20 @@ func (s *selection) judge(it *Item) {
 
 // isBound says whether the key of an item binds it in the queue.
 func (r *redrive) isBound(it *Item) bool { return r.bound && it.Dead == nil && it.OrderingKey != "" }
+
+// mayGo says whether an item is the head of its key, which nobody holds, or goes with those
+// before it. One that was not selected may be the head by now: another call took what was
+// before that, while this one walked past its place.
+func (r *redrive) mayGo(it *Item, going map[string]bool) bool {
+	switch it.State(r.now) {
+	case Leased:
+		return false
+	case Behind:
+		return going[it.OrderingKey]
+	default:
+		return true
+	}
+}
 
 // isStuck says that an item stands behind one that stayed.
 func (r *redrive) isStuck(it *Item) bool { return r.isBound(it) && r.stuck[it.OrderingKey] }

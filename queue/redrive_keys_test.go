@@ -166,3 +166,25 @@ func TestRedrive_WhatIsBehindAnItemThatStaysStaysToo(t *testing.T) {
 		})
 	}
 }
+
+// Who waits on a dead-letter queue gets what takes the place of a head that was moved.
+func TestRedrive_WakesWhoWaitsBehindAHead(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.create(t, queue.Settings{Name: "dead"})
+		f.create(t, queue.Settings{Name: "work", DeadQueue: "dead"})
+		made := keyedItems(2, "k")
+		made[0].Delay = time.Hour
+		ids := idsOf(f.produce(t, "dead", made...))
+		p := params(1)
+		p.Queue, p.Wait = "dead", time.Minute
+		waiting := f.startLease(t.Context(), p)
+		call := redriveCall("dead")
+		call.Target, call.IDs = "work", ids[:1]
+		f.wantRedriven(t, call, queue.Redriven{Moved: 1})
+		began := time.Now()
+		if got := <-waiting; got.err != nil || len(got.value.Items) != 1 || got.value.Items[0].ID != ids[1] || time.Since(began) > time.Second {
+			t.Errorf("got %+v after %s, want the item behind, at once", got, time.Since(began))
+		}
+	})
+}

@@ -228,3 +228,21 @@ func TestRedrive_ToATopicSkipsWhatTheStoreHasNoRoomFor(t *testing.T) {
 		f.wantIDs(t, "events~a", ids[1:]...)
 	})
 }
+
+// Named items go in the order of the queue, however many and in whatever order they are named.
+func TestRedrive_ToATopicInTheOrderOfTheQueue(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a")
+		f.produce(t, "orders", items(120)...)
+		call := toTopicCall("orders~dead")
+		for _, it := range f.lease(t, "orders", 120) {
+			f.settle(t, entry(it, queue.Bury))
+			call.IDs = append(call.IDs, it.ID)
+		}
+		want := slices.Clone(call.IDs)
+		slices.Reverse(call.IDs)
+		f.wantRedriven(t, call, queue.Redriven{Moved: 120})
+		f.wantIDs(t, "events~a", want...)
+	})
+}

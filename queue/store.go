@@ -241,7 +241,8 @@ type Settlement struct {
 
 	// Record is appended to the journal if the entry is applied, or nil.
 	Record *Record
-	// Produce is inserted in the same transaction if the entry is applied.
+	// Produce is inserted in the same transaction if the entry is applied. None of it has the
+	// id and the queue of an item that the group settles.
 	Produce []NewItem
 }
 

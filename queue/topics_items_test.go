@@ -229,3 +229,54 @@ func TestTopic_RepeatAfterAnUnknownOutcome(t *testing.T) {
 		}
 	})
 }
+
+// A node whose settings change while it reads the queues of a topic takes none of them for
+// gone: the name of one was another queue's before.
+func TestTopic_QueueOfTheSameNameIsFoundWhileSettingsChange(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		other := newBroker(f.store.Backend, queue.Options{}) // which is not held up
+		f.topic(t, "events")
+		s := f.subscribe(t, "events", "x", nil)
+		f.produce(t, "events", items(1)...) // so that it is known
+		if err := other.Unsubscribe(t.Context(), ns, "events", "x", s.Number); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Subscribe(t.Context(), ns, "events", "x", nil); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 { // more often than the list is read
+			calls := f.store.Calls(storagetest.ListDocuments)
+			open := f.store.Block(storagetest.ListDocuments)
+			produced := start(func() ([]queue.Produced, error) {
+				return f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: items(1)})
+			})
+			if f.store.Calls(storagetest.ListDocuments) == calls {
+				open()
+				<-produced
+				continue // all is known by now
+			}
+			if _, err := f.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: "orders", Reference: new("changed")}); err != nil {
+				t.Fatal(err)
+			}
+			open()
+			if got := <-produced; got.err != nil || *got.value[0].Copies != 1 {
+				t.Errorf("got %+v, want 1 copy", got)
+			}
+		}
+		if got := f.total(t, "events~x"); got != 3 {
+			t.Errorf("the new queue holds %d items, want 3", got)
+		}
+	})
+}
+
+func TestTopic_SubscribersQueueIsNoDeadLetterQueue(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.topic(t, "events", "a")
+		_, err := f.CreateQueue(t.Context(), queue.Settings{Namespace: ns, Name: "work", DeadQueue: "events~a"})
+		wantInvalid(t, err, "dead_queue")
+		_, err = f.UpdateQueue(t.Context(), queue.SettingsUpdate{Namespace: ns, Name: "orders", DeadQueue: new("events~a")})
+		wantInvalid(t, err, "dead_queue")
+	})
+}

@@ -93,7 +93,7 @@ func (in *insertion) args() []any {
 //     already is not
 //   - inserted_deltas writes their counts
 func insertSQL(first int, where string) string {
-	return insertAtSQL(first, where, nextSQL, `f.due`)
+	return insertAtSQL(first, where, nextSQL, `f.due`, `f.ord`)
 }
 
 // insertBoundSQL is insertSQL for items of which some have ordering keys, whose locks are
@@ -102,9 +102,9 @@ func insertSQL(first int, where string) string {
 //   - arriving: those with a key that will be inserted
 //   - arranged: which of them stand behind
 //
-// seq is the expression for the place of fresh f in the order of arrival; gone, if any, has
-// items that leave in the same statement.
-func insertBoundSQL(first int, where, seq, gone string) string {
+// seq is the expression for the place of fresh f in the order of arrival, order that in which
+// they are inserted; gone, if any, has items that leave in the same statement.
+func insertBoundSQL(first int, where, seq, order, gone string) string {
 	return fmt.Sprintf(`arriving as materialized (
 	select f.ord, f.queue, f.key, row_number() over (partition by f.queue, f.key order by f.ord) as nth
 	from unnest($%d::uuid[], $%d::bigint[], $%d::text[], $%d::integer[]) with ordinality as f (id, queue, key, grp, ord)
@@ -112,7 +112,7 @@ func insertBoundSQL(first int, where, seq, gone string) string {
 		and (select i.id from {s}.items i where i.id = f.id and i.queue = f.queue and i.home = f.queue) is null
 ), arranged as materialized (
 	select a.ord, a.nth > 1 or (` + livesSQL("a.queue", "a.key", gone) + `) is not null as behind from arriving a
-), ` + insertAtSQL(first, where, seq, `case when f.ord in (select ord from arranged where behind) then `+foreverSQL+` else f.due end`)
+), ` + insertAtSQL(first, where, seq, `case when f.ord in (select ord from arranged where behind) then `+foreverSQL+` else f.due end`, order)
 }
 
 // The places among the arrays of an insertion of the ordering keys and of the groups.
@@ -142,7 +142,7 @@ const arrivedSQL = `1 / ((select count(*) from inserted where ordering_key <> ''
 // end of a JSON object, and a condition for it to be true.
 func insertParts(first int, where string, bound bool) (insert, answer, check string) {
 	if bound {
-		return insertBoundSQL(first, where, nextSQL, ""), `, 'behind', (select jsonb_agg(ord) from arranged where behind)`, arrivedSQL
+		return insertBoundSQL(first, where, nextSQL, `f.ord`, ""), `, 'behind', (select jsonb_agg(ord) from arranged where behind)`, arrivedSQL
 	}
 	return insertSQL(first, where), ``, `true`
 }
@@ -165,8 +165,9 @@ func (s *Store) insert(ctx context.Context, conn *pgxpool.Conn, in *insertion, t
 	})
 }
 
-// insertAtSQL is insertSQL with expressions on fresh f for each item's seq and position.
-func insertAtSQL(first int, where, seq, at string) string {
+// insertAtSQL is insertSQL with expressions on fresh f for each item's seq and position, and
+// for the order in which they are inserted.
+func insertAtSQL(first int, where, seq, at, order string) string {
 	types := []string{
 		"uuid", "bigint", "bigint", "integer", "timestamptz", "bigint", "timestamptz", "bigint", "integer", "integer", "integer",
 		"text", "text", "text", "bytea", "bytea", "integer",
@@ -192,7 +193,7 @@ func insertAtSQL(first int, where, seq, at string) string {
 		f.size, f.kind, f.ordering_key, f.source_id, f.attributes, f.body
 	from fresh f cross join clock
 	where ` + where + `
-	order by f.ord
+	order by ` + order + `
 	on conflict (id, queue, home) do nothing
 	returning id, queue, home, partition, attempts, created_at, ordering_key
 ), inserted_deltas as (

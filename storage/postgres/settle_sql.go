@@ -237,9 +237,12 @@ select answer from mark`
 func settledInsertSQL(bound bool) string {
 	where := `(f.grp in (select place from applied)) is true and ` + keyedSQL
 	seq := fmt.Sprintf(`(select s from seqs)[($%d::integer[])[f.ord]]`, turnsFirst+1)
-	insert := insertAtSQL(produceFirst, where, seq, `f.due`)
+	// Ids are not always new, as those of what is redriven to a topic: by their order two
+	// transactions that insert the same never wait for each other.
+	const order = `f.id, f.queue`
+	insert := insertAtSQL(produceFirst, where, seq, `f.due`, order)
 	if bound {
-		insert = insertBoundSQL(produceFirst, where, seq, "gone")
+		insert = insertBoundSQL(produceFirst, where, seq, order, "gone")
 	}
 	return keySQL(keysFirst, `k.entry in (select place from applied)`) + `, ` + insert
 }
