@@ -1,7 +1,9 @@
 package resident
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/posthaste-io/posthaste/queue"
 )
@@ -60,6 +62,7 @@ func (s *Store) spill(sl slot, e *entry, p *partition) {
 	}
 	p.away++
 	s.away++
+	s.replaced[place.key] = true
 	s.free(sl)
 }
 
@@ -70,6 +73,7 @@ func (s *Store) coldPlace(e *entry) coldPlace {
 // deleteCold takes an item that was read from the cold space out of it.
 func (s *Store) deleteCold(e *entry) {
 	place := s.coldPlace(e)
+	s.replaced[place.key] = true
 	s.del(appendColdKey(s.arena.bytes(coldKeySize), place), true)
 	s.del(appendItemKey(s.arena.bytes(itemKeySize), spacePointer, place.key), true)
 	if x := s.extOf(e); x != nil && x.expires != 0 {
@@ -167,11 +171,24 @@ func (s *Store) pointer(key queue.Key) ([]byte, error) {
 	if s.away == 0 {
 		return nil, nil
 	}
-	at, err := s.disk.Get(appendItemKey(nil, spacePointer, key))
+	at, err := s.stored(key, appendItemKey(nil, spacePointer, key))
 	if err != nil {
 		return nil, fmt.Errorf("look up item %s: %w", key.ID, err)
 	}
 	return at, nil
+}
+
+// stored reads what the cold space has of an item. What the group at work does there is
+// not the disk's yet.
+func (s *Store) stored(item queue.Key, key []byte) ([]byte, error) {
+	if s.replaced[item] {
+		for _, w := range slices.Backward(s.batch) {
+			if bytes.Equal(w.Key, key) {
+				return w.Value, nil
+			}
+		}
+	}
+	return s.disk.Get(key)
 }
 
 // summon returns an item's slot and brings it into memory if need be; 0 if there
@@ -184,7 +201,7 @@ func (s *Store) summon(key queue.Key, now int64) (slot, error) {
 	if at == nil {
 		return 0, err
 	}
-	value, err := s.disk.Get(at)
+	value, err := s.stored(key, at)
 	if err != nil {
 		return 0, fmt.Errorf("read item %s: %w", key.ID, err)
 	}

@@ -252,7 +252,11 @@ func (s *Store) bury(sl slot, t *queue.Settlement, now int64) {
 	}
 	x.attempts, x.recoveries, x.expires = 0, 0, 0
 	target := queue.Key{ID: e.id, Queue: t.DeadQueue, Home: s.homes.numbers[e.home]}
-	if older := s.find(target); older != 0 && older != sl {
+	older := s.find(target)
+	if older == 0 && s.replaced[target] {
+		older, _ = s.summon(target, now) // of this very group: nothing is read from the disk
+	}
+	if older != 0 && older != sl {
 		s.lift(older)
 		s.erase(older, now)
 	}

@@ -131,3 +131,70 @@ func TestSpill_ReopenFindsEverything(t *testing.T) {
 		t.Errorf("a lease from before: got %+v, %v, want applied", settled.Groups, err)
 	}
 }
+
+// What a group put on the disk is not there before the group ends.
+func TestSpill_AGroupFindsWhatItSpilled(t *testing.T) {
+	t.Parallel()
+	s, disk := setup(t, Options{Window: 1})
+	fill(t, s, 5, nil)
+	item := queue.NewItem{ID: queue.NewID(), Queue: testQueue}
+	answer, err := s.Produce(t.Context(), []queue.ProduceGroup{{Items: []queue.NewItem{item, item}}})
+	if err != nil || answer.Groups[0].Items[0].Duplicate || !answer.Groups[0].Items[1].Duplicate {
+		t.Errorf("the same item twice: %v, %+v, want the second a duplicate", err, answer.Groups)
+	}
+	// Two copies of an item, one of them moved to another queue, meet in the dead-letter queue.
+	other, dead := testQueue+1, testQueue+2
+	status, err := s.Move(t.Context(), []queue.Move{{Key: queue.Key{ID: item.ID, Queue: testQueue, Home: testQueue}, Target: other}})
+	if err != nil || status[0] != queue.Moved {
+		t.Fatalf("move: %v, %v", status, err)
+	}
+	if _, err := s.Produce(t.Context(), []queue.ProduceGroup{{Items: []queue.NewItem{item}}}); err != nil {
+		t.Fatal(err)
+	}
+	var group queue.SettleGroup
+	for _, q := range []queue.Number{testQueue, other} {
+		group.Entries = append(group.Entries, queue.Settlement{
+			Key: queue.Key{ID: item.ID, Queue: q, Home: testQueue}, Guard: queue.NotLive, Outcome: queue.Bury, DeadQueue: dead,
+		})
+	}
+	found, err := s.Find(t.Context(), []queue.ID{item.ID}, false)
+	if err != nil || len(found) != 2 {
+		t.Fatalf("find: %v, %+v, want two copies", err, found)
+	}
+	for _, it := range found {
+		for i := range group.Entries {
+			if group.Entries[i].Key == it.Key {
+				group.Entries[i].Token = it.Token
+			}
+		}
+	}
+	settled, err := s.Settle(t.Context(), []queue.SettleGroup{group})
+	if err != nil || settled.Groups[0][0].Status != queue.Applied {
+		t.Fatalf("settle: %v, %+v", err, settled.Groups)
+	}
+	stats, err := s.Stats(t.Context(), []queue.Number{dead})
+	if err != nil || len(stats) != 1 || stats[0].Total != 1 {
+		t.Errorf("dead: %v, %+v, want one", err, stats)
+	}
+	at := time.Date(2026, 3, 1, 12, 0, 1, 0, time.UTC)
+	if s, err = Open(Options{Window: 1, Disk: disk, Now: func() time.Time { return at }}); err != nil {
+		t.Fatal(err)
+	}
+	// The end of an item that was on the disk, and the same item anew.
+	if found, err = s.Find(t.Context(), []queue.ID{item.ID}, false); err != nil || len(found) != 1 || s.find(found[0].Key) != 0 {
+		t.Fatalf("find: %v, %+v, want one copy that is on the disk", err, found)
+	}
+	item.Queue = dead
+	moved := found[0].Key
+	moved.Home = dead
+	produceAt := queue.Settlement{Key: found[0].Key, Token: found[0].Token, Guard: queue.NotLive, Outcome: queue.Complete, Produce: []queue.NewItem{item}}
+	for range 2 {
+		if settled, err = s.Settle(t.Context(), []queue.SettleGroup{{Entries: []queue.Settlement{produceAt}}}); err != nil || settled.Groups[0][0].Status != queue.Applied {
+			t.Fatalf("settle: %v, %+v", err, settled.Groups)
+		}
+		if found, err = s.Find(t.Context(), []queue.ID{item.ID}, false); err != nil || len(found) != 1 || found[0].Key != moved {
+			t.Fatalf("find: %v, %+v, want the new one", err, found)
+		}
+		produceAt.Key, produceAt.Token = moved, found[0].Token
+	}
+}

@@ -77,6 +77,7 @@ type Store struct {
 	forgotten int64               // dedupe keys are tidied up to here
 	batch     []Write             // of the group at work
 	fresh     map[string]knownKey // dedupe keys among them
+	replaced  map[queue.Key]bool  // items that they put into the cold space, or take out
 	arena     arena
 	last      *Commit // what was appended last
 	// visited counts the entries that leases looked at, for tests: what a lease costs
@@ -108,6 +109,7 @@ func Open(o Options) (*Store, error) {
 		contents: newSlab[[]byte](),
 		byKey:    map[partitionKey]*partition{},
 		fresh:    map[string]knownKey{},
+		replaced: map[queue.Key]bool{},
 	}
 	s.expiring = s.newTree()
 	s.documents = newDocuments()
@@ -265,6 +267,7 @@ func (s *Store) seal() {
 	clear(s.batch)
 	s.batch = s.batch[:0]
 	clear(s.fresh)
+	clear(s.replaced)
 }
 
 func (s *Store) markNow() Mark {
