@@ -14,3 +14,7 @@ func BenchmarkProduceLeaseComplete(b *testing.B) {
 func BenchmarkPushes(b *testing.B) {
 	storagetest.BenchmarkPushes(b, open(b, badger.Options{Dir: b.TempDir()}))
 }
+
+func BenchmarkFanOut(b *testing.B) {
+	storagetest.BenchmarkFanOut(b, open(b, badger.Options{Dir: b.TempDir()}))
+}

@@ -66,6 +66,10 @@
 //     then a deduplication key or a record of the journal in it reads as absent. If
 //     Badger merges the table before, what followed the damage in it is dropped; items
 //     that are missing are reported at the next open, contents when they are leased.
+//   - So it is with what points at a copy of a topic's item that is on the disk only: if
+//     that reads as absent, the content that copies share may go with the last of the others,
+//     and this one is counted as corrupt. Damage that the walk has met keeps the content, and
+//     what points at items is counted, and made anew where it is missing, at each open.
 //   - A block that goes bad in memory may end the process while Badger merges it, and
 //     so does a medium that cannot read a page of a map (SIGBUS). The next open tells.
 //   - A manifest that was cut exactly at a change of its own is whole for us. Tables that

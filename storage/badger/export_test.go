@@ -1,6 +1,7 @@
 package badger
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -42,10 +43,29 @@ func Spoil(t testing.TB, s *Store, home queue.Number, id queue.ID) {
 	}
 	key := append([]byte{'b'}, be64(uint64(home))...)
 	key = append(key, be64(found[0].Seq)...)
-	commit := s.disk.Append([]resident.Write{{Key: key, Value: []byte{1, 0, 0, 0, 0, 9}}}, resident.Mark{Seq: found[0].Seq})
-	if err := commit.Wait(t.Context()); err != nil {
+	Overwrite(t, s, resident.Write{Key: key, Value: []byte{1, 0, 0, 0, 0, 9}}, found[0].Seq)
+}
+
+// Overwrite writes what the store would not.
+func Overwrite(t testing.TB, s *Store, w resident.Write, seq uint64) {
+	t.Helper()
+	if err := s.disk.Append([]resident.Write{w}, resident.Mark{Seq: seq}).Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Keys are all of a space.
+func Keys(t testing.TB, s *Store, space byte) (keys [][]byte) {
+	t.Helper()
+	r := resident.Range{From: []byte{space}, To: []byte{space + 1}, Reread: true, KeysOnly: true}
+	err := s.disk.Scan(r, func(key, _ []byte) bool {
+		keys = append(keys, bytes.Clone(key))
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
 }
 
 func be64(n uint64) []byte {

@@ -14,3 +14,7 @@ func BenchmarkProduceLeaseComplete(b *testing.B) {
 func BenchmarkPushes(b *testing.B) {
 	storagetest.BenchmarkPushes(b, memory.New(memory.Options{}))
 }
+
+func BenchmarkFanOut(b *testing.B) {
+	storagetest.BenchmarkFanOut(b, memory.New(memory.Options{}))
+}

@@ -10,19 +10,21 @@ import (
 // Stored values begin with a format byte; a layout that changes gets the next one,
 // and readers keep the old.
 const (
-	stateFormat    = 1
-	contentFormat  = 1
-	dedupeFormat   = 1
-	documentFormat = 1
-	recordFormat   = 1
-	cursorFormat   = 1
+	stateFormat       = 1
+	sharedStateFormat = 2
+	contentFormat     = 1
+	dedupeFormat      = 1
+	documentFormat    = 1
+	recordFormat      = 1
+	cursorFormat      = 1
 )
 
 // errCorrupt says that a stored value is not what was written.
 var errCorrupt = errors.New("stored value is damaged")
 
-// Layout of a state: format, flags, partition, then varints. What was never
-// touched ends there; see ext for the rest.
+// Layout of a state: format, flags, partition, then varints; in that of an item which
+// shares its content, the topic and which of the copies it is. What was never touched
+// ends there; see ext for the rest.
 const (
 	stateHeld = 1 << iota
 	stateLapseCounts
@@ -49,12 +51,21 @@ func (s *Store) encodeState(e *entry) []byte {
 		}
 	}
 	b := s.arena.bytes(n)
-	b = append(b, stateFormat, bits)
+	topic := s.origin(e).topic
+	format := byte(stateFormat)
+	if topic != 0 {
+		format = sharedStateFormat
+	}
+	b = append(b, format, bits)
 	b = binary.AppendVarint(b, int64(s.parts[e.part].number))
 	b = binary.AppendUvarint(b, e.seq)
 	b = binary.AppendVarint(b, e.created)
 	b = binary.AppendVarint(b, e.at)
 	b = binary.AppendUvarint(b, uint64(e.size))
+	if topic != 0 {
+		b = binary.AppendUvarint(b, uint64(topic))
+		b = binary.AppendUvarint(b, uint64(e.nth))
+	}
 	if x == nil {
 		return b
 	}
@@ -85,15 +96,28 @@ func (s *Store) encodeState(e *entry) []byte {
 // state is a decoded one: where it belongs, and what to keep.
 type state struct {
 	part    int32
-	entry   entry // without part, home and ext
+	topic   queue.Number // whose copies share the content, or 0
+	entry   entry        // without part, origin and ext
 	touched bool
 	ext     ext
 }
 
+// extOrNil is the ext of what was touched.
+func (st *state) extOrNil() *ext {
+	if !st.touched {
+		return nil
+	}
+	return &st.ext
+}
+
+// name is that of the content.
+func (st *state) name() contentName { return nameWith(&st.entry, st.extOrNil(), st.topic) }
+
 func decodeState(b []byte) (state, error) {
 	r := reader{b: b}
 	var st state
-	if r.byte() != stateFormat {
+	format := r.byte()
+	if format != stateFormat && format != sharedStateFormat {
 		return st, errCorrupt
 	}
 	bits := r.byte()
@@ -104,6 +128,14 @@ func decodeState(b []byte) (state, error) {
 	st.entry.created = r.varint()
 	st.entry.at = r.varint()
 	st.entry.size = uint32(r.uvarint())
+	if format == sharedStateFormat {
+		st.topic = queue.Number(r.uvarint())
+		nth := r.uvarint()
+		if nth >= sharers {
+			return st, errCorrupt
+		}
+		st.entry.nth = uint16(nth)
+	}
 	if bits&stateTouched == 0 {
 		return st, r.end()
 	}

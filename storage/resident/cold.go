@@ -149,7 +149,7 @@ func (s *Store) settleIn(p *partition, key queue.Key, st state) slot {
 	e := st.entry
 	e.id = key.ID
 	e.part = p.index
-	e.home = s.homes.index(key.Home)
+	e.origin = s.origins.index(origin{key.Home, st.topic})
 	if st.touched {
 		e.ext = s.exts.take()
 		*s.exts.get(e.ext) = st.ext

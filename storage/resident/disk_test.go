@@ -21,6 +21,8 @@ type fakeDisk struct {
 	held    []*Commit
 	scans   int
 	written int // by the largest Append, as engines count
+	// after is called with every Append done, as a crash would leave the disk.
+	after func(keys *btree.Map[string, []byte])
 }
 
 // engineOverhead is more than Badger adds to a write where it bounds a transaction.
@@ -43,6 +45,9 @@ func (d *fakeDisk) Append(writes []Write, mark Mark) *Commit {
 		default:
 			d.keys.Set(string(w.Key), bytes.Clone(w.Value))
 		}
+	}
+	if d.after != nil {
+		d.after(&d.keys)
 	}
 	if !d.holds {
 		return nil

@@ -32,6 +32,19 @@
 // from the Disk, but for a volatile store, which keeps contents in memory and
 // writes no states.
 //
+// # What copies share
+//
+// See shared.go. The copies of a topic's item have one content on the Disk. It is named by
+// topic, id and the number of the first copy, not by topic and id alone: the same item may
+// come to the topic again while copies of it live, with other bytes, and would have to write
+// over theirs. Nor need an end and an insert of the same item know of each other that way.
+//
+// An entry says which of the copies it is in two bytes that were free, and the topic stands
+// beside its home in a table, so that copies cost no more memory than other items. There is
+// no count of them, in memory or on the Disk: one in memory would have to hold what does
+// not fit there, and one on the Disk would be read and written by every end. Whether a copy
+// is left is asked at each end instead, and where that would take a read, by Tidy later.
+//
 // # Limits
 //
 // Copies of one item in many queues lie in one probe run of the index, so that

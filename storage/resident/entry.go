@@ -17,11 +17,12 @@ type entry struct {
 	seq     uint64
 	created int64
 	part    uint32 // index of its partition
-	home    uint32 // index of its home's number
+	origin  uint32 // index of where it came in
 	size    uint32 // of its content, as budgets count it
 	ring    uint32 // its place in the ring, while inRing
 	ext     uint32 // the rest, once there is any; 0 is none
 	flags   flags
+	nth     uint16 // of the copies that share its content, until it is touched
 }
 
 type flags uint8
@@ -141,7 +142,7 @@ func (s *Store) view(e *entry) queue.Item { return s.viewWith(e, s.extOf(e)) }
 func (s *Store) viewWith(e *entry, x *ext) queue.Item {
 	p := s.parts[e.part]
 	it := queue.Item{
-		Key:         queue.Key{ID: e.id, Queue: p.queue, Home: s.homes.numbers[e.home]},
+		Key:         queue.Key{ID: e.id, Queue: p.queue, Home: s.origin(e).home},
 		Partition:   p.number,
 		Seq:         e.seq,
 		CreatedAt:   instant(e.created),
@@ -175,15 +176,21 @@ func (s *Store) viewWith(e *entry, x *ext) queue.Item {
 }
 
 func (s *Store) key(e *entry) queue.Key {
-	return queue.Key{ID: e.id, Queue: s.parts[e.part].queue, Home: s.homes.numbers[e.home]}
+	return queue.Key{ID: e.id, Queue: s.parts[e.part].queue, Home: s.origin(e).home}
 }
 
-// body names the content of an item: with its home, for ever.
-func (s *Store) body(e *entry) uint64 {
-	if x := s.extOf(e); x != nil {
-		return x.body
+func (s *Store) origin(e *entry) origin { return s.origins.list[e.origin] }
+
+// name is that of an item's content, for ever.
+func (s *Store) name(e *entry) contentName { return nameWith(e, s.extOf(e), s.origin(e).topic) }
+
+// nameWith goes by the number of the first copy, which all that share a content were
+// inserted after in one go.
+func nameWith(e *entry, x *ext, topic queue.Number) contentName {
+	if x != nil {
+		return contentName{topic, x.body}
 	}
-	return e.seq
+	return contentName{topic, e.seq - uint64(e.nth)}
 }
 
 func (s *Store) extOf(e *entry) *ext {
@@ -197,8 +204,9 @@ func (s *Store) extOf(e *entry) *ext {
 // item leaves memory.
 func (s *Store) touch(e *entry) *ext {
 	if e.ext == 0 {
+		x := ext{first: e.at, due: e.at, updated: e.created, body: nameWith(e, nil, 0).body}
 		e.ext = s.exts.take()
-		*s.exts.get(e.ext) = ext{first: e.at, due: e.at, updated: e.created, body: e.seq}
+		*s.exts.get(e.ext) = x
 	}
 	return s.exts.get(e.ext)
 }
@@ -208,22 +216,26 @@ func (s *Store) renew(x *ext) {
 	x.token = queue.Token{Counter: x.token.Counter + 1, Random: s.dice.roll()}
 }
 
-// numbers gives queue numbers a small index, so that an entry needs four bytes.
-type numbers struct {
-	indexes map[queue.Number]uint32
-	numbers []queue.Number
+// origin is where an item came in: its home, and the topic whose copies it shares its
+// content with, or 0.
+type origin struct{ home, topic queue.Number }
+
+// origins gives them a small index, so that an entry needs four bytes.
+type origins struct {
+	indexes map[origin]uint32
+	list    []origin
 }
 
-func (n *numbers) index(number queue.Number) uint32 {
-	if i, ok := n.indexes[number]; ok {
+func (o *origins) index(at origin) uint32 {
+	if i, ok := o.indexes[at]; ok {
 		return i
 	}
-	if n.indexes == nil {
-		n.indexes = map[queue.Number]uint32{}
+	if o.indexes == nil {
+		o.indexes = map[origin]uint32{}
 	}
-	i := uint32(len(n.numbers))
-	n.indexes[number] = i
-	n.numbers = append(n.numbers, number)
+	i := uint32(len(o.list))
+	o.indexes[at] = i
+	o.list = append(o.list, at)
 	return i
 }
 

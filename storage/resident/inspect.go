@@ -14,7 +14,7 @@ import (
 // listed is an item on its way into a page.
 type listed struct {
 	item    queue.Item
-	body    uint64
+	name    contentName
 	content []byte // of a volatile store
 }
 
@@ -22,7 +22,7 @@ func (l *listed) position() position { return position{l.item.AvailableAt.UnixMi
 
 func (s *Store) list(sl slot) listed {
 	e := s.entries.get(sl)
-	l := listed{item: s.view(e), body: s.body(e)}
+	l := listed{item: s.view(e), name: s.name(e)}
 	if s.options.Volatile {
 		l.content = *s.contents.get(sl)
 	}
@@ -38,11 +38,8 @@ func (s *Store) viewCold(place coldPlace, value []byte) (listed, error) {
 	e := st.entry
 	e.id = place.key.ID
 	e.part = s.ensure(place.key.Queue, place.part).index
-	e.home = s.homes.index(place.key.Home)
-	if !st.touched {
-		return listed{item: s.viewWith(&e, nil), body: e.seq}, nil
-	}
-	return listed{item: s.viewWith(&e, &st.ext), body: st.ext.body}, nil
+	e.origin = s.origins.index(origin{place.key.Home, st.topic})
+	return listed{item: s.viewWith(&e, st.extOrNil()), name: st.name()}, nil
 }
 
 // Find implements [queue.Store].
@@ -128,7 +125,7 @@ func (s *Store) withContent(found []listed) []queue.Item {
 	var items []queue.Item
 	for i := range found {
 		l := &found[i]
-		content, err := s.content(l.item.Home, l.body, l.content)
+		content, err := s.content(l.item.Key, l.name, l.content)
 		if errors.Is(err, errMissing) && s.isGone(l.item.Key) {
 			continue
 		}

@@ -12,6 +12,8 @@ import (
 //
 //	s  id 16, queue 8, home 8                              state of an item in memory
 //	b  home 8, body 8                                      content, written once
+//	m  topic 8, id 16, body 8                              content that copies share
+//	o  as m                                                it may have lost the last of them
 //	c  queue 8, partition 4, at 8, seq 8, id 16, home 8    state of an item that is not
 //	p  id 16, queue 8, home 8                              the c key of such an item
 //	x  expires 8, then as c                                when such an item expires
@@ -23,11 +25,13 @@ import (
 //	u  namespace 4, subscription, 0, at 8, number 8        records of a subscription
 //
 // Content has a name of its own, so that bury and redrive, which change an item's
-// queue, leave it where it is. Values of x, t, i and u are empty; the others
+// queue, leave it where it is. Values of x, o, t, i and u are empty; the others
 // begin with a format byte.
 const (
 	spaceState        = 's'
 	spaceContent      = 'b'
+	spaceShared       = 'm'
+	spaceSuspect      = 'o'
 	spaceCold         = 'c'
 	spacePointer      = 'p'
 	spaceExpiry       = 'x'
@@ -79,13 +83,41 @@ func parseItemKey(b []byte) (k queue.Key, ok bool) {
 	return k, true
 }
 
-func appendContentKey(b []byte, home queue.Number, body uint64) []byte {
-	b = append(b, spaceContent)
-	b = be.AppendUint64(b, uint64(home))
-	return be.AppendUint64(b, body)
+// contentName tells an item's content from all that its id and home have, or had: a body is
+// a number that was never given out before.
+type contentName struct {
+	topic queue.Number // whose copies share it; 0 is the item's own
+	body  uint64
 }
 
-const contentKeySize = 1 + 8 + 8
+func appendContentKey(b []byte, of queue.Key, name contentName) []byte {
+	if name.topic != 0 {
+		return appendSharedKey(b, spaceShared, of.ID, name)
+	}
+	b = append(b, spaceContent)
+	b = be.AppendUint64(b, uint64(of.Home))
+	return be.AppendUint64(b, name.body)
+}
+
+// contentKeySize is that of the longer kind.
+const contentKeySize = sharedKeySize
+
+func appendSharedKey(b []byte, space byte, id queue.ID, name contentName) []byte {
+	b = append(b, space)
+	b = be.AppendUint64(b, uint64(name.topic))
+	b = append(b, id[:]...)
+	return be.AppendUint64(b, name.body)
+}
+
+const sharedKeySize = 1 + 8 + 16 + 8
+
+func parseSharedKey(b []byte) (id queue.ID, name contentName, ok bool) {
+	if len(b) != sharedKeySize {
+		return id, name, false
+	}
+	copy(id[:], b[9:])
+	return id, contentName{queue.Number(be.Uint64(b[1:])), be.Uint64(b[25:])}, true
+}
 
 // coldPlace is what a key of the cold space says.
 type coldPlace struct {

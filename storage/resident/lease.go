@@ -19,7 +19,7 @@ type dealt struct {
 	slot    slot
 	item    *queue.Item
 	lapsed  bool
-	body    uint64
+	name    contentName
 	content []byte // of a volatile store
 }
 
@@ -139,7 +139,7 @@ func (s *Store) lease(sl slot, t *queue.Taker, now int64) dealt {
 	e.at = deadline(now, t.TTL)
 	s.lower(sl, now)
 	it := s.view(e)
-	d := dealt{slot: sl, item: &it, lapsed: lapsed, body: x.body}
+	d := dealt{slot: sl, item: &it, lapsed: lapsed, name: s.name(e)}
 	if s.options.Volatile {
 		d.content = *s.contents.get(sl)
 	}
@@ -176,7 +176,7 @@ func (s *Store) answer(hands [][]dealt) queue.LeaseResult {
 			if d.lapsed {
 				result.Lapsed++
 			}
-			content, err := s.content(d.item.Home, d.body, d.content)
+			content, err := s.content(d.item.Key, d.name, d.content)
 			switch {
 			case err == nil:
 				d.item.Content = content
@@ -202,13 +202,13 @@ func (s *Store) holds(d *dealt) bool {
 
 // content reads a content; resident is it if it is in memory, where it must stay
 // as it is.
-func (s *Store) content(home queue.Number, body uint64, resident []byte) (queue.Content, error) {
+func (s *Store) content(of queue.Key, name contentName, resident []byte) (queue.Content, error) {
 	if resident != nil {
 		c, err := decodeContent(resident)
 		c.Payload = bytes.Clone(c.Payload)
 		return c, err
 	}
-	b, err := s.disk.Get(appendContentKey(make([]byte, 0, contentKeySize), home, body))
+	b, err := s.disk.Get(appendContentKey(make([]byte, 0, contentKeySize), of, name))
 	if err != nil {
 		return queue.Content{}, fmt.Errorf("read content: %w", err)
 	}

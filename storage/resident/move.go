@@ -41,14 +41,12 @@ func (s *Store) lower(sl slot, now int64) {
 	}
 }
 
-// erase ends a lifted item, content and all.
+// erase ends a lifted item, content and all; of a shared content, its part in it.
 func (s *Store) erase(sl slot, now int64) {
 	s.unbind(sl, now)
 	e := s.entries.get(sl)
 	s.forgetState(e)
-	if !s.options.Volatile {
-		s.del(appendContentKey(s.arena.bytes(contentKeySize), s.homes.numbers[e.home], s.body(e)), false)
-	}
+	s.dropContent(sl, e)
 	s.free(sl)
 }
 

@@ -13,6 +13,7 @@ import (
 type arrival struct {
 	*queue.NewItem
 	content []byte
+	body    uint64 // of the content that its copies share, once there is one
 }
 
 // Produce implements [queue.Store]. A group over a bound of the disk fails alone,
@@ -65,11 +66,11 @@ func (s *Store) prepare(items []queue.NewItem, field string) (arrivals []arrival
 		if bound := s.options.MaxContent; bound > 0 && len(content) > bound {
 			return nil, 0, &queue.TooLargeError{Field: fmt.Sprintf("%s[%d]", field, i), Limit: bound, Unit: "bytes"}
 		}
-		size += items[i].Places() * (len(content) + len(items[i].OrderingKey) + itemOverhead)
+		size += contents(&items[i])*len(content) + items[i].Places()*(len(items[i].OrderingKey)+itemOverhead)
 		if d := items[i].Dedupe; d != nil {
 			size += 2 * len(d.Key) // the key, and when it ends
 		}
-		arrivals[i] = arrival{&items[i], content}
+		arrivals[i] = arrival{NewItem: &items[i], content: content}
 	}
 	return arrivals, size, nil
 }
@@ -163,7 +164,7 @@ func (s *Store) insert(a arrival, now int64) (queue.Produced, error) {
 		if i == 0 && a.Dedupe != nil {
 			s.remember(a.Dedupe, a.ID, now)
 		}
-		at = min(at, s.insertCopy(a, place, due, now))
+		at = min(at, s.insertCopy(&a, place, due, now))
 		inserted++
 	}
 	switch {
@@ -179,14 +180,17 @@ func (s *Store) insert(a arrival, now int64) (queue.Produced, error) {
 }
 
 // insertCopy adds an item in one of its places, and returns where it stands there.
-func (s *Store) insertCopy(a arrival, place queue.Copy, due, now int64) (at int64) {
+func (s *Store) insertCopy(a *arrival, place queue.Copy, due, now int64) (at int64) {
+	seq := s.next()
+	topic, nth := s.putContent(a, place, seq)
 	sl := s.occupy(entry{
 		id:      a.ID,
 		at:      due,
-		seq:     s.next(),
+		seq:     seq,
 		created: now,
 		part:    s.ensure(place.Queue, place.Partition).index,
-		home:    s.homes.index(place.Queue),
+		origin:  s.origins.index(origin{place.Queue, topic}),
+		nth:     nth,
 		size:    uint32(a.Size()),
 	})
 	e := s.entries.get(sl)
@@ -204,8 +208,6 @@ func (s *Store) insertCopy(a arrival, place queue.Copy, due, now int64) (at int6
 	}
 	if s.options.Volatile {
 		*s.contents.reach(sl) = a.content // which all copies share, since nothing changes it
-	} else {
-		s.put(appendContentKey(s.arena.bytes(contentKeySize), place.Queue, e.seq), a.content, false)
 	}
 	at = e.at
 	s.lower(sl, now)

@@ -163,7 +163,7 @@ func (s *Store) judgeFound(sl slot, t *queue.Settlement, now int64) (slot, queue
 		return sl, queue.OverLimit, nil
 	}
 	// Should an earlier copy be there, it has to be at hand when this one comes.
-	_, err := s.summon(queue.Key{ID: e.id, Queue: t.DeadQueue, Home: s.homes.numbers[e.home]}, now)
+	_, err := s.summon(queue.Key{ID: e.id, Queue: t.DeadQueue, Home: s.origin(e).home}, now)
 	return sl, queue.Applied, err
 }
 
@@ -251,7 +251,7 @@ func (s *Store) bury(sl slot, t *queue.Settlement, now int64) {
 		Recoveries: x.recoveries,
 	}
 	x.attempts, x.recoveries, x.expires = 0, 0, 0
-	target := queue.Key{ID: e.id, Queue: t.DeadQueue, Home: s.homes.numbers[e.home]}
+	target := queue.Key{ID: e.id, Queue: t.DeadQueue, Home: s.origin(e).home}
 	older := s.find(target)
 	if older == 0 && s.replaced[target] {
 		older, _ = s.summon(target, now) // of this very group: nothing is read from the disk

@@ -32,6 +32,21 @@ func TestB03_NoGroupWritesMoreThanWasMeasured(t *testing.T) {
 			}
 			checkWritten(t, disk.written, measured, n*itemOverhead)
 		})
+		t.Run(fmt.Sprintf("produce to a topic/window %d", window), func(t *testing.T) {
+			t.Parallel()
+			s, disk := setup(t, Options{Window: window})
+			item := largestItem(0)
+			item.Topic, item.Payload = queue.NewNumber(1, 1<<32-1), make([]byte, 100_000)
+			for i := range uint32(n) {
+				item.Copies = append(item.Copies, queue.Copy{Queue: queue.NewNumber(1, 1+i)})
+			}
+			_, measured, err := s.prepare([]queue.NewItem{item}, "items")
+			if err != nil {
+				t.Fatal(err)
+			}
+			produce(t, s, item)
+			checkWritten(t, disk.written, measured, n*itemOverhead)
+		})
 		for _, outcome := range []queue.Outcome{queue.Complete, queue.Retry, queue.Release, queue.Bury} {
 			for _, guard := range []queue.Guard{queue.Held, queue.NotLive} {
 				t.Run(fmt.Sprintf("%v/guard %d/window %d", outcome, guard, window), func(t *testing.T) {

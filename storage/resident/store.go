@@ -62,7 +62,7 @@ type Store struct {
 	exts     slab[ext]
 	contents slab[[]byte] // by slot; of a volatile store only
 	index    index
-	homes    numbers
+	origins  origins
 	// parts is by index, byKey and sorted have the same without the gaps.
 	parts     []*partition
 	freeParts []uint32
@@ -75,6 +75,7 @@ type Store struct {
 	documents documents
 	journal   journal
 	forgotten int64               // dedupe keys are tidied up to here
+	reaped    []byte              // shared contents too; see shared.go
 	batch     []Write             // of the group at work
 	fresh     map[string]knownKey // dedupe keys among them
 	replaced  map[queue.Key]bool  // items that they put into the cold space, or take out
@@ -122,6 +123,9 @@ func Open(o Options) (*Store, error) {
 	}
 	if err := s.checkLoss(mark); err != nil {
 		return nil, err
+	}
+	if err := s.mend(); err != nil {
+		return nil, fmt.Errorf("look for what was lost: %w", err)
 	}
 	return s, nil
 }

@@ -64,7 +64,7 @@ func TestIndex_FindsWhatIsThere(t *testing.T) {
 			if there[key] != 0 {
 				continue
 			}
-			there[key] = s.occupy(entry{id: key.ID, part: p.index, home: s.homes.index(key.Home)})
+			there[key] = s.occupy(entry{id: key.ID, part: p.index, origin: s.origins.index(origin{home: key.Home})})
 			keys = append(keys, key)
 			continue
 		}
@@ -87,18 +87,30 @@ func TestCodec_DamageIsFound(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t, Options{Volatile: true})
 	p := s.ensure(testQueue, 0)
-	sl := s.occupy(entry{id: queue.NewID(), at: 7, seq: 8, created: 9, part: p.index, size: 10})
+	at := origin{home: testQueue, topic: testQueue + 1}
+	sl := s.occupy(entry{id: queue.NewID(), at: 7, seq: 8, created: 9, part: p.index, origin: s.origins.index(at), size: 10, nth: 5})
 	e := s.entries.get(sl)
+	untouched := s.encodeState(e)
+	st, err := decodeState(untouched)
+	if want := (contentName{at.topic, 3}); err != nil || st.name() != want || s.name(e) != want {
+		t.Errorf("content: got %+v and %+v, %v, want %+v", s.name(e), st.name(), err, want)
+	}
 	x := s.touch(e)
+	if x.body != 3 {
+		t.Errorf("body: got %d, want 3, the number of the first copy", x.body)
+	}
 	*x = ext{
 		token: queue.Token{Counter: 1, Random: 2}, due: 3, updated: 4, expires: 5, body: 6, owner: "owner", orderingKey: "key",
 		last: queue.Last{Status: 500, Error: "error"}, generation: 1, deliveries: 2, attempts: 3, recoveries: 4, maxAttempts: -1,
 		dead: &queue.Dead{From: testQueue, Reason: "poison", At: instant(11), Status: 12, Attempts: 13, Recoveries: 14},
 	}
 	value := s.encodeState(e)
-	st, err := decodeState(value)
+	st, err = decodeState(value)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if want := (contentName{at.topic, 6}); st.name() != want || s.name(e) != want {
+		t.Errorf("content: got %+v and %+v, want %+v", s.name(e), st.name(), want)
 	}
 	if got := *st.ext.dead; got != *x.dead {
 		t.Errorf("dead: got %+v, want %+v", got, *x.dead)
@@ -107,9 +119,11 @@ func TestCodec_DamageIsFound(t *testing.T) {
 	if st.ext != *x {
 		t.Errorf("got %+v, want %+v", st.ext, *x)
 	}
-	for n := range value {
-		if _, err := decodeState(value[:n]); err == nil {
-			t.Fatalf("a state that was cut after %d of %d bytes was taken", n, len(value))
+	for _, value := range [][]byte{value, untouched} {
+		for n := range value {
+			if _, err := decodeState(value[:n]); err == nil {
+				t.Fatalf("a state that was cut after %d of %d bytes was taken", n, len(value))
+			}
 		}
 	}
 

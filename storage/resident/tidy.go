@@ -19,12 +19,16 @@ func (s *Store) Tidy(ctx context.Context, keep time.Duration) (more bool, err er
 	if err != nil {
 		return false, err
 	}
+	contents, err := s.reap(ctx)
+	if err != nil {
+		return false, err
+	}
 	if _, err := s.begin(ctx, writes); err != nil {
 		return false, err
 	}
 	s.dropEmpty()
 	s.mu.Unlock()
-	return keys || records, nil
+	return keys || records || contents, nil
 }
 
 // forget drops a page of dedupe keys that are past their time.

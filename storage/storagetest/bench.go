@@ -60,6 +60,36 @@ func BenchmarkPushes(b *testing.B, s storage.Backend) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "items/s")
 }
 
+// BenchmarkFanOut produces one item of 5 kB to a topic with a thousand queues. What it takes
+// to end all copies is told beside.
+func BenchmarkFanOut(b *testing.B, s storage.Backend) {
+	const size, copies = 5000, 1000
+	item := queue.NewItem{Topic: queue.NewNumber(1, copies+1), Copies: make([]queue.Copy, copies)}
+	purge := queue.PurgeRequest{Keys: make([]queue.Key, copies), Limit: copies}
+	for i := range item.Copies {
+		item.Copies[i].Queue = queue.NewNumber(1, uint32(i+1))
+	}
+	var ends time.Duration
+	for b.Loop() {
+		item.ID, item.Payload = queue.NewID(), make([]byte, size)
+		answer, err := s.Produce(b.Context(), []queue.ProduceGroup{{Items: []queue.NewItem{item}}})
+		if err != nil || answer.Groups[0].Err != nil {
+			b.Fatal(err, answer.Groups)
+		}
+		b.StopTimer()
+		for i, place := range item.Copies {
+			purge.Keys[i] = queue.Key{ID: item.ID, Queue: place.Queue, Home: place.Queue}
+		}
+		start := time.Now()
+		if _, err := s.Purge(b.Context(), purge); err != nil {
+			b.Fatal(err)
+		}
+		ends += time.Since(start)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(ends.Nanoseconds())/float64(b.N), "ns/end")
+}
+
 // share splits the benchmark's work among callers and waits for them.
 func share(b *testing.B, callers int, work func(caller, n int)) {
 	var all sync.WaitGroup
