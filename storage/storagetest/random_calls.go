@@ -100,9 +100,13 @@ func guardAll(items []queue.NewItem, g *queue.DocumentGuard) {
 	}
 }
 
-// fanOut makes an item one of a topic, with any number of copies.
+// fanOut makes an item one of a topic, with any number of copies, which may share a payload
+// that is large.
 func (c *comparison) fanOut(item *queue.NewItem) {
 	item.Topic = item.Queue
+	if chance(c.rng, 50) {
+		item.Payload = append(item.Payload, strings.Repeat("y", 500)...)
+	}
 	for _, q := range c.queues {
 		if chance(c.rng, 50) {
 			item.Copies = append(item.Copies, queue.Copy{Queue: q, ExpireTTL: pick(c.rng, 0, time.Second, time.Hour)})

@@ -3,6 +3,7 @@ package storagetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +63,35 @@ var topicCases = []testCase{
 		f.wantTotal("a", a, 0)
 		f.wantTotal("b", b, 2)
 		f.wantTotal("the topic", topic, 0)
+	}},
+	{"Topic_ACopyKeepsItsPayloadWhileOthersEnd", func(f *fixture) {
+		topic, a, b, c, dead := f.queue(), f.queue(), f.queue(), f.queue(), f.queue()
+		large := f.item(0)
+		large.Payload = []byte(strings.Repeat("large ", 1000))
+		large = fanned(topic, large, a, b, c)
+		f.produce(large)
+		wantPayload := func(what string, it queue.Item) queue.Item {
+			if string(it.Payload) != string(large.Payload) {
+				f.Errorf("%s: got %d bytes, want those of the item", what, len(it.Payload))
+			}
+			return it
+		}
+		// later lets pass what a store may wait with until it erases what has ended.
+		later := func() {
+			f.clock.Advance(3 * time.Hour)
+			f.tidy(24 * time.Hour)
+		}
+		f.apply(complete(wantPayload("a", f.leaseOne(a, pull(1)))))
+		later()
+		f.apply(bury(wantPayload("b", f.leaseOne(b, pull(1))), dead))
+		f.purge(queue.PurgeRequest{Queue: c, Limit: 1})
+		later()
+		it := wantPayload("dead", f.get(queue.Key{ID: large.ID, Queue: dead, Home: b}))
+		f.apply(moveToTopic(it, nil, topic, a, c))
+		later()
+		f.apply(complete(wantPayload("a again", f.leaseOne(a, pull(1)))))
+		later()
+		wantPayload("c again", f.leaseOne(c, pull(1)))
 	}},
 	{"Topic_EachCopyExpiresAsItsPlaceSays", func(f *fixture) {
 		topic, a, b := f.queue(), f.queue(), f.queue()
