@@ -61,3 +61,33 @@ func benchBatches(b *testing.B, s storage.Backend, keys int) {
 	b.ReportMetric(items/settled.Seconds(), "settled/s")
 	b.ReportMetric(0, "ns/op")
 }
+
+// BenchmarkTopic writes an item of 5 kB to a thousand queues: as the copies of a topic's
+// item, and as items that have nothing to do with each other.
+func BenchmarkTopic(b *testing.B) {
+	const copies = 1000
+	s := benchStore(b)
+	for _, shared := range []bool{true, false} {
+		b.Run(fmt.Sprint("shared ", shared), func(b *testing.B) {
+			for b.Loop() {
+				it := queue.NewItem{ID: queue.NewID(), Content: queue.Content{Payload: make([]byte, 5000)}}
+				var group queue.ProduceGroup
+				for i := range copies {
+					to := queue.NewNumber(1, uint32(i+1))
+					if it.Copies = append(it.Copies, queue.Copy{Queue: to}); !shared {
+						one := it
+						one.Queue, one.Copies = to, nil
+						group.Items = append(group.Items, one)
+					}
+				}
+				if shared {
+					it.Topic = queue.NewNumber(1, copies+1)
+					group.Items = []queue.NewItem{it}
+				}
+				if _, err := s.Produce(b.Context(), []queue.ProduceGroup{group}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -169,7 +169,7 @@ func judge(err error) fate {
 	}
 	state, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
-		if errors.As(err, new(*refused)) || errors.Is(err, errAttributes) {
+		if errors.As(err, new(*refused)) || errors.Is(err, errDamaged) {
 			return done
 		}
 		return unknown

@@ -26,6 +26,33 @@
 //
 // An item with a key has one index entry more, and one behind its head two more.
 //
+// # Payloads of topics
+//
+// The copies of a topic's item share their payload if it is not small: it is sent and stored
+// once, in bodies, and items refer to it by body_ref. Each insertion makes a name of its own
+// for it; the item's id would not do, since an item may come to its topic a second time, by
+// a redrive or a repeat, while what it had is being dropped. So:
+//
+//   - Only the statement that writes a payload inserts items that refer to it. Later nobody
+//     begins to: an item is changed and moved under its reference, or deleted, and what is
+//     left out since it lives already keeps the one that it has.
+//   - A payload is seen by no snapshot in which its items had not come. If a snapshot has
+//     the payload and no item that refers to it, they have left, for ever. Tidy looks at both
+//     in one, and so it needs no lock against those who insert, lease or settle.
+//   - Whoever reads an item reads its payload in the same statement. What Tidy deletes, no
+//     snapshot needs that has the item; and an item that was changed since the snapshot, as
+//     one may be that is locked, has the reference that it had.
+//
+// Nothing counts references: whoever ends a copy would have to wait for others of the item.
+// Instead Tidy looks for one, by the primary key of items, a minute after a payload came and
+// then when it is twice as old as at the last look, once an hour at least. So it stays at
+// most an hour longer than it is needed, and one that is needed for long costs little. No
+// payload is written for copies that are all left out.
+//
+// Rows with such a reference have a number of their own before their attributes, by which nodes
+// of versions before take them for damage. Those read an item without a payload as one that has
+// an empty one.
+//
 // # Sessions
 //
 // Nothing depends on a session: names are qualified by the schema, settings are

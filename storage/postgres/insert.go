@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,9 @@ type insertion struct {
 	kinds, orderings, sources []string
 	attributes, bodies        [][]byte
 	groups                    []int32
+	// shares are the places in shared of the rows' payloads, 0 for those that have their own.
+	shares []int32
+	shared bodies
 	// bound says that any of them has an ordering key.
 	bound bool
 }
@@ -33,6 +37,7 @@ type insertion struct {
 // returns how many rows that makes, and the row of the item's first place, 0 if that is not
 // among them.
 func (in *insertion) addPlaces(it *queue.NewItem, group int, named map[queue.Key]bool) (first, n int) {
+	var places []queue.Copy
 	for i := range it.Places() {
 		place := it.Place(i)
 		key := queue.Key{ID: it.ID, Queue: place.Queue, Home: place.Queue}
@@ -40,17 +45,34 @@ func (in *insertion) addPlaces(it *queue.NewItem, group int, named map[queue.Key
 			continue // a duplicate of itself
 		}
 		named[key] = true
-		in.addCopy(it, place, group)
-		if n++; i == 0 {
-			first = len(in.ids)
+		places = append(places, place)
+		if i == 0 {
+			first = len(in.ids) + 1
 		}
 	}
-	return first, n
+	c := copied{body: it.Payload}
+	switch {
+	case len(places) > 1 && len(it.Payload) >= sharedFrom:
+		c.share, c.body = in.shared.add(it), nil
+	case c.body == nil:
+		c.body = []byte{}
+	}
+	c.attributes = encodeAttributes(&it.Content, c.share != 0)
+	for _, place := range places {
+		in.addCopy(it, c, place, group)
+	}
+	return first, len(places)
+}
+
+// copied is what all copies of an item have.
+type copied struct {
+	attributes, body []byte
+	share            int32
 }
 
 // addCopy appends an item in one of its places. Rows are told apart by their place, from 1,
 // and carry group, for the statement's own use.
-func (in *insertion) addCopy(it *queue.NewItem, place queue.Copy, group int) {
+func (in *insertion) addCopy(it *queue.NewItem, c copied, place queue.Copy, group int) {
 	in.ids = append(in.ids, it.ID)
 	in.queues = append(in.queues, int64(place.Queue))
 	in.homes = append(in.homes, int64(place.Queue))
@@ -66,21 +88,18 @@ func (in *insertion) addCopy(it *queue.NewItem, place queue.Copy, group int) {
 	in.orderings = append(in.orderings, it.OrderingKey)
 	in.bound = in.bound || it.OrderingKey != ""
 	in.sources = append(in.sources, it.SourceID)
-	in.attributes = append(in.attributes, encodeAttributes(&it.Content))
-	body := it.Payload
-	if body == nil {
-		body = []byte{}
-	}
-	in.bodies = append(in.bodies, body)
+	in.attributes = append(in.attributes, c.attributes)
+	in.bodies = append(in.bodies, c.body)
 	in.groups = append(in.groups, int32(group))
+	in.shares = append(in.shares, c.share)
 }
 
 // args are the parameters, as many as [insertSQL] takes.
 func (in *insertion) args() []any {
-	return []any{
+	return append([]any{
 		in.ids, in.queues, in.homes, in.partitions, in.due, in.delays, in.ends, in.expiries, in.attempts, in.maxAttempts, in.sizes,
-		in.kinds, in.orderings, in.sources, in.attributes, in.bodies, in.groups,
-	}
+		in.kinds, in.orderings, in.sources, in.attributes, in.bodies, in.groups, in.shares,
+	}, in.shared.args()...)
 }
 
 // insertSQL are the common table expressions that insert what an insertion has whose
@@ -91,7 +110,7 @@ func (in *insertion) args() []any {
 //     would be available
 //   - inserted: id, queue, home, partition of those that were inserted; one that lives
 //     already is not
-//   - inserted_deltas writes their counts
+//   - inserted_deltas writes their counts, and inserted_bodies what they share
 func insertSQL(first int, where string) string {
 	return insertAtSQL(first, where, nextSQL, `f.due`, `f.ord`)
 }
@@ -170,7 +189,7 @@ func (s *Store) insert(ctx context.Context, conn *pgxpool.Conn, in *insertion, t
 func insertAtSQL(first int, where, seq, at, order string) string {
 	types := []string{
 		"uuid", "bigint", "bigint", "integer", "timestamptz", "bigint", "timestamptz", "bigint", "integer", "integer", "integer",
-		"text", "text", "text", "bytea", "bytea", "integer",
+		"text", "text", "text", "bytea", "bytea", "integer", "integer",
 	}
 	params := make([]string, len(types))
 	for i, typ := range types {
@@ -183,24 +202,24 @@ func insertAtSQL(first int, where, seq, at, order string) string {
 		when n.due_at < clock.now + interval '` + soonMicros + ` microseconds' then clock.now
 		else n.due_at end as due
 	from clock cross join unnest(` + strings.Join(params, ", ") + `) with ordinality as n
-		(id, queue, home, partition, due_at, delay, expires_at, expire_ttl, attempts, max_attempts, size, kind, ordering_key, source_id, attributes, body, grp, ord)
+		(id, queue, home, partition, due_at, delay, expires_at, expire_ttl, attempts, max_attempts, size, kind, ordering_key, source_id, attributes, body, grp, share, ord)
 ), inserted as (
 	insert into {s}.items (id, queue, home, partition, seq, created_at, updated_at, first_due_at, due_at, available_at,
-		attempts, max_attempts, expires_at, size, kind, ordering_key, source_id, attributes, body)
+		attempts, max_attempts, expires_at, size, kind, ordering_key, source_id, attributes, body, body_ref)
 	select f.id, f.queue, f.home, f.partition, ` + seq + `, clock.now, clock.now, f.due, f.due, ` + at + `,
 		f.attempts, f.max_attempts,
 		coalesce(f.expires_at, case when f.expire_ttl > 0 then f.due + f.expire_ttl * interval '1 microsecond' end),
-		f.size, f.kind, f.ordering_key, f.source_id, f.attributes, f.body
+		f.size, f.kind, f.ordering_key, f.source_id, f.attributes, f.body, ($` + strconv.Itoa(first+len(types)) + `::uuid[])[f.share]
 	from fresh f cross join clock
 	where ` + where + `
 	order by ` + order + `
 	on conflict (id, queue, home) do nothing
-	returning id, queue, home, partition, attempts, created_at, ordering_key
+	returning id, queue, home, partition, attempts, created_at, ordering_key, body_ref
 ), inserted_deltas as (
 	insert into {s}.deltas (queue, partition, total, held, failing, created, leased)
 	select queue, partition, count(*), 0, count(*) filter (where attempts > 0), sum(` + sinceEpoch("created_at") + `), 0
 	from inserted group by queue, partition
-)`
+), ` + insertBodiesSQL(first+len(types))
 }
 
 const soonMicros = "100000" // queue.Soon

@@ -90,7 +90,7 @@ func (w *world) count(text string, args ...any) (n int) {
 	return n
 }
 
-var emptyAttributes = encodeAttributes(&queue.Content{})
+var emptyAttributes = encodeAttributes(&queue.Content{}, false)
 
 // fill inserts n items, which stand a microsecond apart from a time on, with what is
 // set besides, as an expression of n, and counts them.

@@ -77,6 +77,7 @@ func TestP10_OrderingKeysCostWhatIsTouched(t *testing.T) {
 	var telling settlements
 	tells, told := settlementOf(head, queue.Complete, 0), keyed(0, "hot")
 	told.Topic, told.Copies = other, []queue.Copy{{Queue: q}, {Queue: other}}
+	told.Payload = payloadOf(told.ID) // which they share
 	told.Guard = &queue.DocumentGuard{Kind: "queue", Namespace: 1, Name: "topic", Revision: 1}
 	tells.Produce = []queue.NewItem{told}
 	telling.add(&tells, 0, 0, false, map[queue.Key]bool{})

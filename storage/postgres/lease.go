@@ -170,7 +170,7 @@ func (c *claim) begin() {
 // give adds an item that was read, or could not be.
 func (c *claim) give(it queue.Item, err error, taker int32) error {
 	switch {
-	case errors.Is(err, errAttributes):
+	case errors.Is(err, errDamaged):
 		c.result.Corrupt++
 	case err != nil:
 		return err

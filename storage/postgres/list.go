@@ -65,6 +65,10 @@ var listSQL = map[bool]string{true: listText(true), false: listText(false)}
 
 // listText begins at the item with id $9, if it is there, and else after ($7, $8).
 func listText(content bool) string {
+	walked, attributes := itemColumns("i", content)+" as body", "null::bytea"
+	if content {
+		attributes = "w.attributes"
+	}
 	return `with ` + clockSQL + `, found as materialized (
 	select i.available_at as at, i.seq - 1 as seq
 	from {s}.items i
@@ -74,8 +78,8 @@ func listText(content bool) string {
 	select at, seq from found
 	union all
 	select $7::timestamptz, $8::bigint where not exists (select from found)
-), ` + walkSQL(itemColumns("i", content)+" as body") + `
-select (select now from clock), ` + itemColumns("w", content) + `
+), ` + walkSQL(walked) + `
+select (select now from clock), ` + stateOf("w") + `, ` + attributes + `, w.body
 from walked w order by w.walk_at, w.walk_seq`
 }
 

@@ -23,7 +23,7 @@ const (
 // none to the planner, however many come: then it joins items by a walk of the whole index.
 const grownSQL = `select c.relname
 from pg_stat_user_tables st join pg_class c on c.oid = st.relid
-where c.oid = any(array['{s}.items', '{s}.deltas', '{s}.batches', '{s}.dedupe']::regclass[])
+where c.oid = any(array['{s}.items', '{s}.deltas', '{s}.batches', '{s}.dedupe', '{s}.bodies']::regclass[])
 	and st.n_live_tup > $1::bigint * greatest(c.reltuples, 0) + $2::bigint
 	and pg_has_role(c.relowner, 'usage')
 order by c.relname`

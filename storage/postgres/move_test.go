@@ -158,5 +158,11 @@ func TestP09_NothingNeedsPreparedStatements(t *testing.T) {
 	if err != nil || len(page.Records) != 1 {
 		t.Errorf("records: got %d, %v, want 1", len(page.Records), err)
 	}
+	topical := toTopic(queue.NewID(), dead, target)
+	topical.OrderingKey = "key"
+	w.produce(group(topical, toTopic(queue.NewID(), dead)))
+	wantPayload(t, "lease", w.lease(call(target, taker(5)))[0].Takers[0], 1)
+	w.advance(time.Hour)
 	w.tidy(time.Hour)
+	w.wantBodies("two copies share one", 1, 2)
 }

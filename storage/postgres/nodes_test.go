@@ -135,7 +135,7 @@ func TestStore_DamagedAttributesAreNotTakenForAnOutage(t *testing.T) {
 	w.produce(group(it))
 	w.exec(`update {s}.items set attributes = '\xff'`)
 	_, err := w.store.Find(t.Context(), []queue.ID{it.ID}, true)
-	if !errors.Is(err, errAttributes) || errors.Is(err, queue.ErrUnavailable) {
+	if !errors.Is(err, errDamaged) || errors.Is(err, queue.ErrUnavailable) {
 		t.Errorf("got %v, want what is damaged", err)
 	}
 }

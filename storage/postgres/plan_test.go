@@ -52,7 +52,7 @@ func (w *world) plan(generic bool, text string, args ...any) string {
 	return strings.Join(lines, "\n")
 }
 
-var planned = regexp.MustCompile(`Seq Scan on (items|dedupe|batches|counts)|actual rows=(\d+)|Rows Removed by (?:Filter|Join Filter|Index Recheck): (\d+)`)
+var planned = regexp.MustCompile(`Seq Scan on (items|dedupe|batches|counts|bodies)|actual rows=(\d+)|Rows Removed by (?:Filter|Join Filter|Index Recheck): (\d+)`)
 
 // wantPlan fails on a scan of a whole table, and where a step of the plan met more rows
 // than most.

@@ -21,22 +21,30 @@ var stateColumns = []string{
 	"dead_from", "dead_reason", "dead_at", "dead_status", "dead_attempts", "dead_recoveries",
 }
 
-// itemColumns lists what [scanItem] reads, of a table under an alias. Without content
-// attributes and body are null. The end of time is null, too: as a text, which it is
-// without prepared statements, pgx cannot read it.
+// itemColumns lists what [scanItem] reads, of items under an alias. Without content
+// attributes and body are null.
 func itemColumns(alias string, content bool) string {
+	if content {
+		return stateOf(alias) + ", " + alias + ".attributes, " + bodySQL(alias)
+	}
+	return stateOf(alias) + ", null::bytea, null::bytea"
+}
+
+// stateOf lists [stateColumns]. The end of time is null: as a text, which it is without
+// prepared statements, pgx cannot read it.
+func stateOf(alias string) string {
 	var b strings.Builder
-	for _, name := range stateColumns {
+	for i, name := range stateColumns {
+		if i > 0 {
+			b.WriteString(", ")
+		}
 		column := alias + "." + name
 		if name == "available_at" {
 			column = "nullif(" + column + ", " + foreverSQL + ") as " + name
 		}
-		b.WriteString(column + ", ")
+		b.WriteString(column)
 	}
-	if content {
-		return b.String() + alias + ".attributes, " + alias + ".body"
-	}
-	return b.String() + "null::bytea, null::bytea"
+	return b.String()
 }
 
 // row is an item as pgx reads it.
@@ -96,6 +104,9 @@ func (r *row) finish() (queue.Item, error) {
 		if err := decodeAttributes(r.attributes, &it.Content); err != nil {
 			return queue.Item{}, fmt.Errorf("item %s: %w", it.ID, err)
 		}
+		if it.Payload == nil {
+			return queue.Item{}, fmt.Errorf("item %s: %w", it.ID, errPayload)
+		}
 	}
 	return *it, nil
 }
@@ -109,13 +120,20 @@ func scanItem(rows pgx.Rows, before ...any) (queue.Item, error) {
 	return r.finish()
 }
 
-// attributesFormat is the first byte of what [encodeAttributes] makes; another layout
-// gets another one.
-const attributesFormat = 1
+// The first byte of what [encodeAttributes] makes; another layout gets another one. Rows
+// that share their payload have the same layout under another number, for nodes of the
+// version before: they know nothing of that, and would take the payload for an empty one.
+const (
+	attributesFormat = 1
+	sharingFormat    = 2
+)
 
 // encodeAttributes makes one record of the content that has no column of its own.
-func encodeAttributes(c *queue.Content) []byte {
+func encodeAttributes(c *queue.Content, shared bool) []byte {
 	b := []byte{attributesFormat}
+	if shared {
+		b[0] = sharingFormat
+	}
 	for _, text := range []string{c.Encoding, c.Reference, c.Trace, c.OnDone} {
 		b = appendText(b, text)
 	}
@@ -140,12 +158,17 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-var errAttributes = errors.New("attributes are damaged")
+// errDamaged says that content is not what was written.
+var (
+	errDamaged    = errors.New("content is damaged")
+	errAttributes = fmt.Errorf("%w: attributes", errDamaged)
+	errPayload    = fmt.Errorf("%w: there is no payload", errDamaged)
+)
 
 // decodeAttributes is the reverse.
 func decodeAttributes(b []byte, c *queue.Content) error {
 	r := reader{b: b}
-	if r.byte() != attributesFormat {
+	if format := r.byte(); format != attributesFormat && format != sharingFormat {
 		return errAttributes
 	}
 	c.Encoding, c.Reference, c.Trace, c.OnDone = r.text(), r.text(), r.text(), r.text()

@@ -80,6 +80,7 @@ func (s *Store) Tidy(ctx context.Context, keep time.Duration) (more bool, err er
 		{"trim journal", func(ctx context.Context) (bool, error) { return s.trimJournal(ctx, keep) }},
 		{"fold counts", s.fold},
 		{"drop counts of nothing", s.dropZeros},
+		{"drop payloads", s.dropBodies},
 		{"make days", func(ctx context.Context) (bool, error) { return false, s.makeDays(ctx) }},
 		{"drop days", func(ctx context.Context) (bool, error) { return false, s.dropDays(ctx, keep) }},
 	} {

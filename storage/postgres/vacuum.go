@@ -25,7 +25,7 @@ const (
 // vacuumDueSQL lists what another node has not just done, and whether the role may.
 const vacuumDueSQL = `select c.relname, pg_has_role(c.relowner, 'usage')
 from pg_stat_user_tables st join pg_class c on c.oid = st.relid
-where c.oid = any(array['{s}.items', '{s}.deltas', '{s}.batches', '{s}.dedupe']::regclass[])
+where c.oid = any(array['{s}.items', '{s}.deltas', '{s}.batches', '{s}.dedupe', '{s}.bodies']::regclass[])
 	and st.n_dead_tup > $1
 	and coalesce(st.last_vacuum < clock_timestamp() - $2::bigint * interval '1 microsecond', true)
 order by c.relname`
