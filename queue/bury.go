@@ -261,7 +261,7 @@ func (f *burial) settlement(d *doomedItem) (*Settlement, error) {
 	n := newNotice(&d.item, d.queue, onDone)
 	done := n.end(s, to.dead, &Record{})
 	var err error
-	if s.Produce, err = f.b.tell(ctx, n, &done, maxTold, &f.pinned); err != nil {
+	if s.Produce, err = f.b.tell(ctx, n, &done, &f.pinned); err != nil {
 		f.queues[d.queue] = &graveyard{}
 		return nil, err
 	}

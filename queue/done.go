@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -107,20 +106,6 @@ func (d *Done) shorten(limit int) {
 	if isText(d.Response) {
 		d.Response, d.ResponseText = nil, string(d.Response)
 	}
-}
-
-// clip shortens the texts that say why.
-func (d *Done) clip() {
-	const most = 100
-	d.Error = strings.ToValidUTF8(d.Error[:min(len(d.Error), most)], "")
-	d.Reason = strings.ToValidUTF8(d.Reason[:min(len(d.Reason), most)], "")
-}
-
-// dropResponse leaves the response out, and says whether there was any.
-func (d *Done) dropResponse() bool {
-	had := len(d.Response) > 0 || d.ResponseText != ""
-	d.Response, d.ResponseText, d.ResponseCut = nil, "", d.ResponseCut || had
-	return had
 }
 
 // isText says whether bytes are UTF-8 of which JSON makes something readable.

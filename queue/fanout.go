@@ -133,7 +133,7 @@ func (b *Broker) fannedOut(ctx context.Context, call *ProduceCall, topic *knownQ
 		return ProduceGroup{}, burden{}, err
 	}
 	of := burdenOfItems(group.Items)
-	if err := checkFanOut("items", read.Name, len(group.Items), of, MaxBatchBytes); err != nil {
+	if err := checkFanOut("items", read.Name, len(group.Items), of); err != nil {
 		return ProduceGroup{}, burden{}, err
 	}
 	return group, of, nil
@@ -165,19 +165,19 @@ func (b *Broker) chooseCopies(ctx context.Context, read *readSettings, items []N
 func burdenOfItems(items []NewItem) (of burden) {
 	for i := range items {
 		of.entries += max(items[i].Places(), 1)
-		of.bytes += items[i].Places() * items[i].Size()
+		of.bytes += items[i].written()
 	}
 	return of
 }
 
 // checkFanOut judges what a call to a topic comes to.
-func checkFanOut(field, topic string, items int, of burden, maxBytes int) error {
+func checkFanOut(field, topic string, items int, of burden) error {
 	switch tooMuch := (FanOutError{Field: field, Topic: topic, Items: items, Copies: of.entries}); {
 	case of.entries > MaxCopies:
 		tooMuch.Limit, tooMuch.Unit = MaxCopies, "copies"
 		return &tooMuch
-	case of.bytes > maxBytes:
-		tooMuch.Limit, tooMuch.Unit = maxBytes, "bytes"
+	case of.bytes > MaxBatchBytes:
+		tooMuch.Limit, tooMuch.Unit = MaxBatchBytes, "bytes"
 		return &tooMuch
 	default:
 		return nil

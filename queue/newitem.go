@@ -63,6 +63,18 @@ func (it *NewItem) Places() int {
 	return 1
 }
 
+// copyBytes is what a store writes with a copy beside its attributes, at most.
+const copyBytes = 512
+
+// written is what a store writes of an item, in bytes. The copies of a topic's item share its
+// payload.
+func (it *NewItem) written() int {
+	if it.Topic == 0 {
+		return it.Size()
+	}
+	return len(it.Payload) + len(it.Copies)*(it.Size()-len(it.Payload)+copyBytes)
+}
+
 // Place is the i-th of [NewItem.Places], from 0, with what holds there for the item.
 func (it *NewItem) Place(i int) Copy {
 	if it.Topic == 0 {

@@ -64,7 +64,7 @@ func (p *Prepared) place(ctx context.Context) error {
 	if err := p.b.chooseCopies(ctx, read, p.Items); err != nil {
 		return err
 	}
-	return checkFanOut("items", read.Name, len(p.Items), burdenOfItems(p.Items), MaxBatchBytes)
+	return checkFanOut("items", read.Name, len(p.Items), burdenOfItems(p.Items))
 }
 
 // Release lets go of the queue, and wakes it if the items were written. The zero value has

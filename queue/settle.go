@@ -298,7 +298,7 @@ func (b *Broker) settlements(ctx context.Context, call *SettleCall, targets []ta
 		}
 		done := to.notice.end(s, dead, answerOf(e))
 		done.shorten(limit)
-		if s.Produce, err = b.tell(ctx, to.notice, &done, maxTold/len(call.Entries), &req.pinned); err != nil {
+		if s.Produce, err = b.tell(ctx, to.notice, &done, &req.pinned); err != nil {
 			return req, err
 		}
 	}

@@ -5,18 +5,9 @@ import (
 	"errors"
 )
 
-const (
-	// copyBytes is what a store writes with a copy beside its content, at most.
-	copyBytes = 512
-	// maxTold bounds what the ends of items, told to topics, may add up to in one call, in
-	// bytes with copyBytes each: a Badger transaction holds about that much.
-	maxTold = 6_000_000
-)
-
 // tell makes the item that tells of an end, none if it cannot be told. Its queue or topic is
-// pinned. Told to a topic it goes to all who want it, and has room for that many bytes: for
-// their sake it leaves the response out.
-func (b *Broker) tell(ctx context.Context, n *notice, d *Done, room int, pinned *pinSet) ([]NewItem, error) {
+// pinned. Told to a topic it goes to all who want it.
+func (b *Broker) tell(ctx context.Context, n *notice, d *Done, pinned *pinSet) ([]NewItem, error) {
 	to, err := b.pinTold(ctx, n, pinned)
 	if to == nil || err != nil {
 		return nil, err
@@ -31,21 +22,7 @@ func (b *Broker) tell(ctx context.Context, n *notice, d *Done, room int, pinned 
 		b.place(to, items)
 		return items, nil
 	}
-	most := len(read.Topic.Subscribers)
-	if toldBytes(&items[0], most) > room && d.dropResponse() || toldBytes(&items[0], most) > maxTold {
-		d.clip()
-		if items[0], err = n.tell(d, to); err != nil {
-			return nil, err
-		}
-	}
-	if err := b.chooseCopies(ctx, read, items); err != nil {
-		return nil, err
-	}
-	if toldBytes(&items[0], items[0].Places()) > maxTold {
-		b.untold.warn(b, n, "its copies for a topic with so many subscriptions do not fit into one transaction")
-		return nil, nil
-	}
-	return items, nil
+	return items, b.chooseCopies(ctx, read, items)
 }
 
 // settleApart is the store's Settle for groups that have nothing to do with each other. One
@@ -90,8 +67,6 @@ func toldTooMuch(err error, entries []Settlement) error {
 	return &FanOutError{Field: "receipts", Topic: topic, Items: told, Copies: of.entries, Limit: large.Limit, Unit: large.Unit}
 }
 
-func toldBytes(it *NewItem, copies int) int { return copies * (it.Size() + copyBytes) }
-
 // checkTold judges what a call tells topics of. Where it is too much a caller can do with
 // fewer receipts; one alone never is.
 func checkTold(entries []Settlement) error {
@@ -99,7 +74,7 @@ func checkTold(entries []Settlement) error {
 	if told < 2 {
 		return nil
 	}
-	return checkFanOut("receipts", topic, told, of, maxTold)
+	return checkFanOut("receipts", topic, told, of)
 }
 
 // toldOf is what a call tells topics, in how many items, and the last of the topics.
@@ -112,7 +87,7 @@ func toldOf(entries []Settlement) (told int, of burden, topic string) {
 			}
 			told, topic = told+1, it.Guard.Name
 			of.entries += it.Places()
-			of.bytes += toldBytes(it, it.Places())
+			of.bytes += it.written()
 		}
 	}
 	return told, of, topic

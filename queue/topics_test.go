@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -195,7 +196,7 @@ func TestTopic_ThousandSubscriptionsAreOneCallOfTheStore(t *testing.T) {
 			t.Errorf("got %v, want a FanOutError", err)
 		}
 		_, err = f.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: "events", Items: []queue.ProduceItem{
-			{Content: queue.Content{Payload: make([]byte, 10_000)}},
+			{Content: queue.Content{Headers: map[string]string{"X-Long": strings.Repeat("x", 9000)}}},
 		}})
 		if large, ok := errors.AsType[*queue.FanOutError](err); !ok || large.Unit != "bytes" {
 			t.Errorf("got %v, want a FanOutError about bytes", err)

@@ -152,13 +152,13 @@ func TestTopic_OverlapAsksForAllCopies(t *testing.T) {
 func TestTopic_AFireThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, r *rig) {
-		names := make([]string, 100)
+		names := make([]string, 600)
 		for i := range names {
 			names[i] = fmt.Sprint("s", i)
 		}
 		r.topic("events", names...)
 		r.create("@hourly", schedules.Change{
-			Queue: new("events"), Item: &queue.ProduceItem{Content: queue.Content{Payload: make([]byte, 100_000)}},
+			Queue: new("events"), Item: &queue.ProduceItem{Content: queue.Content{Headers: map[string]string{"X-Long": strings.Repeat("x", 15_000)}}},
 		})
 		r.serve(time.Hour)
 		if sched := r.sched(); sched.MissedCount != 1 || !strings.Contains(sched.LastError, "copies") {
