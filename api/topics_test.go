@@ -115,7 +115,7 @@ func TestTopics_FromAQueue(t *testing.T) {
 	if strings.Contains(made.raw, "from_queue") {
 		t.Errorf("the answer has from_queue: %s", made.raw)
 	}
-	e.call("topics.create", `{"from_queue":"orders"}`).invalid("from_queue", "a topic already")
+	e.call("topics.create", `{"from_queue":"orders"}`).want(http.StatusConflict, "already_exists")
 	e.call("topics.create", `{"from_queue":"orders~billing"}`).invalid("from_queue", "the system made")
 	e.call("topics.update", `{"topic":"orders","from_queue":"orders"}`).invalid("from_queue", "topics.create")
 

@@ -242,6 +242,11 @@ func (b *Broker) endNumber(ctx context.Context, e *Versioned[NumberEntry]) error
 		e.Value.Deleted = nil // the deletion was not carried through, if there was one
 		return b.forgetDrained(ctx, e, s, revision)
 	}
+	// Written before anything is done by it: who gives the queue another name writes it too,
+	// and one of the two comes too late.
+	if e.Revision, err = b.opts.Numbers.Put(ctx, e.Namespace, e.Name, e.Value, e.Revision, stamp().Add(lingerAfterDelete)); err != nil {
+		return ignoreOvertaken(err)
+	}
 	if e.Value.Deleted != nil {
 		if rescued, err := b.rescue(ctx, e, s); rescued || err != nil {
 			return err

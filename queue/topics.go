@@ -253,6 +253,12 @@ func (b *Broker) copyQueue(ctx context.Context, ns Namespace, topic, subscriptio
 // one with the number, so that a subscription which came later under the same name keeps
 // its own. What is gone already is no error.
 func (b *Broker) Unsubscribe(ctx context.Context, ns Namespace, topic, subscription string, number Number) error {
+	// What other nodes take for a queue still must not go: they put items on it.
+	if t, _, err := b.Topic(ctx, ns, topic); err == nil && t.Topic.Unsettled && t.Topic.KeyScope == number {
+		if err := b.awaitSettled(ctx, ns, topic); err != nil {
+			return err
+		}
+	}
 	leave, err := b.enterAdmin(ctx)
 	if err != nil {
 		return err

@@ -34,8 +34,8 @@ func (q *knownQueue) keyScope() Number {
 // node, and otherwise a little after [Options.SettingsAge]. If ctx ends before, the topic is
 // there all the same, and the next call that needs this waits for it.
 //
-// Errors: [InvalidError]; [ErrNotFound]; [ErrNotSupported]; [OverloadedError]; those of
-// [Store].
+// Errors: [InvalidError]; [ErrExists], where that was done already; [ErrNotFound];
+// [ErrNotSupported]; [OverloadedError]; those of [Store].
 func (b *Broker) TurnIntoTopic(ctx context.Context, ns Namespace, name, reference string) (Settings, error) {
 	if err := checkTurn(name, reference); err != nil {
 		return Settings{}, err
@@ -122,10 +122,10 @@ func (b *Broker) prepareTurn(ctx context.Context, ns Namespace, name string) (*q
 	if t.sub, err = b.opts.Subscribers.Turn(ctx, ns, name, s.Number); err != nil {
 		return nil, err
 	}
-	// Read after the subscription, which is not to be missed for another reason.
-	t.queue, err = b.known.reread(ctx, ns, name)
-	if err := checkTurned(&s, name, err); err != nil {
-		return nil, err
+	// Read once more, so that a queue that has gone since is told as gone, and not as one that
+	// has no subscription. Its settings are held to their revision.
+	if t.queue, err = b.known.reread(ctx, ns, name); err != nil {
+		return nil, checkTurned(&s, name, err)
 	}
 	if t.sub.Subscription == "" {
 		return nil, Invalid(fromQueue, "is %s, which has no subscription that could have its items; create one first, "+
@@ -164,10 +164,13 @@ func (b *Broker) prepareTurn(ctx context.Context, ns Namespace, name string) (*q
 
 // checkTurned says why a queue cannot become a topic, by its settings.
 func checkTurned(s *Settings, name string, err error) error {
+	topic, isTopic := errors.AsType[*TopicError](err)
 	switch {
+	case isTopic && topic.Was != "":
+		return fmt.Errorf("topic %s: %w", name, ErrExists) // perhaps by a call that had no answer
 	case errors.Is(err, ErrNotFound):
 		return Invalid(fromQueue, "is %s, which does not exist; without from_queue the topic is created anew", name)
-	case errors.As(err, new(*TopicError)):
+	case isTopic:
 		return Invalid(fromQueue, "is %s, which is a topic already", name)
 	case err != nil:
 		return err

@@ -460,9 +460,9 @@ func TestTurn_Refuses(t *testing.T) {
 			t.Errorf("%d changes were tried", got-before)
 		}
 		f.turn(t)
-		_, err = f.TurnIntoTopic(t.Context(), ns, "orders", "")
-		wantInvalid(t, err, "from_queue")
-
+		if _, err := f.TurnIntoTopic(t.Context(), ns, "orders", ""); !errors.Is(err, queue.ErrExists) {
+			t.Errorf("once more: got %v, want ErrExists", err)
+		}
 		// A queue that stands where it would be.
 		f.create(t, queue.Settings{Name: "next"})
 		p.subscribe(t, "next", "dead")
@@ -486,6 +486,7 @@ func TestTurn_GoesByWhatIsThere(t *testing.T) {
 	for what, test := range map[string]struct {
 		meanwhile func(t *testing.T, f *fixture, p *pushes)
 		want      string // of the refusal
+		exists    bool   // it is refused since it is done
 	}{
 		"settings are changed": {meanwhile: func(t *testing.T, f *fixture, _ *pushes) {
 			other := newBroker(f.store, queue.Options{})
@@ -504,7 +505,7 @@ func TestTurn_GoesByWhatIsThere(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-		"another node is quicker": {want: "a topic already", meanwhile: func(t *testing.T, f *fixture, p *pushes) {
+		"another node is quicker": {exists: true, meanwhile: func(t *testing.T, f *fixture, p *pushes) {
 			other := newBroker(f.store, queue.Options{Subscribers: p, Alone: true})
 			if _, err := other.TurnIntoTopic(t.Context(), ns, "orders", ""); err != nil {
 				t.Error(err)
@@ -515,6 +516,12 @@ func TestTurn_GoesByWhatIsThere(t *testing.T) {
 			f.produce(t, "orders", items(1)...)
 			p.meanwhile = func() { test.meanwhile(t, f, p) }
 			_, err := f.TurnIntoTopic(t.Context(), ns, "orders", "")
+			if test.exists {
+				if !errors.Is(err, queue.ErrExists) {
+					t.Errorf("%s: got %v, want ErrExists", what, err)
+				}
+				return
+			}
 			if test.want != "" {
 				wantInvalid(t, err, "from_queue")
 				if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -564,8 +571,9 @@ func TestTurn_WhatTheStoreSays(t *testing.T) {
 			f.settle(t, entry(leased, queue.Release))
 			_, err := f.TurnIntoTopic(t.Context(), ns, "orders", "")
 			switch {
+			case test.turned && !errors.Is(err, queue.ErrExists):
+				t.Errorf("%s: repeat: got %v, want ErrExists", what, err)
 			case test.turned:
-				wantInvalid(t, err, "from_queue")
 			case err != nil:
 				t.Errorf("%s: repeat: %v", what, err)
 			}
