@@ -41,9 +41,12 @@ func (f *fixture) leaseTold(t *testing.T) queue.Item {
 }
 
 // ends takes what the queue "done" was told.
-func (f *fixture) ends(t *testing.T) (ends []queue.Done) {
+func (f *fixture) ends(t *testing.T) []queue.Done { return f.endsOf(t, "done") }
+
+// endsOf takes what a queue was told.
+func (f *fixture) endsOf(t *testing.T, name string) (ends []queue.Done) {
 	t.Helper()
-	for _, it := range f.lease(t, "done", 1000) {
+	for _, it := range f.lease(t, name, 1000) {
 		if it.Kind != queue.DoneKind || it.Encoding != "application/json" {
 			t.Errorf("got kind %q and encoding %q", it.Kind, it.Encoding)
 		}

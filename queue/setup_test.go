@@ -178,6 +178,16 @@ func (f *fixture) total(t *testing.T, name string) int {
 }
 
 // find returns the only copy of an item, as the store has it.
+// wantTotals checks how many items queues hold.
+func (f *fixture) wantTotals(t *testing.T, want map[string]int) {
+	t.Helper()
+	for name, n := range want {
+		if got := f.total(t, name); got != n {
+			t.Errorf("%s holds %d items, want %d", name, got, n)
+		}
+	}
+}
+
 func (f *fixture) find(t *testing.T, id queue.ID) queue.Item {
 	t.Helper()
 	found, err := f.model.Find(t.Context(), []queue.ID{id}, true)

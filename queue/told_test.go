@@ -13,20 +13,6 @@ import (
 	"github.com/posthaste-io/posthaste/storage/storagetest"
 )
 
-// endsOf takes what a queue was told.
-func (f *fixture) endsOf(t *testing.T, name string) (ends []queue.Done) {
-	t.Helper()
-	for _, it := range f.lease(t, name, 1000) {
-		var d queue.Done
-		if err := json.Unmarshal(it.Payload, &d); err != nil {
-			t.Fatalf("%s: %v", it.Payload, err)
-		}
-		ends = append(ends, d)
-		f.settle(t, entry(it, queue.Complete))
-	}
-	return ends
-}
-
 // toTopic is an item whose end the topic "ends" is told of.
 func toTopic() queue.ProduceItem {
 	return queue.ProduceItem{Content: queue.Content{Kind: "order", OnDone: "ends"}}
@@ -106,11 +92,7 @@ func TestDone_WhoSubscribedJustNowIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.settle(t, entry(f.leaseOne(t, "orders"), queue.Complete))
-		for name, want := range map[string]int{"ends~a": 2, "ends~b": 1} {
-			if got := f.total(t, name); got != want {
-				t.Errorf("%s holds %d items, want %d", name, got, want)
-			}
-		}
+		f.wantTotals(t, map[string]int{"ends~a": 2, "ends~b": 1})
 		// One that is gone is told no more, and keeps no item from ending.
 		if err := other.DeleteTopic(t.Context(), ns, "ends", true); err != nil {
 			t.Fatal(err)
@@ -139,11 +121,7 @@ func TestDone_ASweepMeetsATopicThatChanged(t *testing.T) {
 		if _, err := f.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for name, want := range map[string]int{"orders~dead": 1, "ends~a": 2, "ends~b": 1} {
-			if got := f.total(t, name); got != want {
-				t.Errorf("%s holds %d items, want %d", name, got, want)
-			}
-		}
+		f.wantTotals(t, map[string]int{"orders~dead": 1, "ends~a": 2, "ends~b": 1})
 	})
 }
 
@@ -254,11 +232,7 @@ func TestDone_TheStoreHasNoRoom(t *testing.T) {
 		if _, err := f.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for name, want := range map[string]int{"orders": 1, "orders~dead": 1, "ends~a": 1} {
-			if got := f.total(t, name); got != want {
-				t.Errorf("%s holds %d items, want %d", name, got, want)
-			}
-		}
+		f.wantTotals(t, map[string]int{"orders": 1, "orders~dead": 1, "ends~a": 1})
 	})
 }
 

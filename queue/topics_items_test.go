@@ -47,11 +47,7 @@ func TestTopic_FiltersSayWhoGetsWhat(t *testing.T) {
 		for i, want := range []int{3, 2, 2, 3} {
 			wantCopies(t, fmt.Sprint("item ", i), produced[i], want)
 		}
-		for name, want := range map[string]int{"events~all": 4, "events~orders": 2, "events~unread": 4} {
-			if got := f.total(t, name); got != want {
-				t.Errorf("%s holds %d items, want %d", name, got, want)
-			}
-		}
+		f.wantTotals(t, map[string]int{"events~all": 4, "events~orders": 2, "events~unread": 4})
 		if fmt.Sprint(failed) != "[orders]" {
 			t.Errorf("told of failures of %v, want orders", failed)
 		}
@@ -162,11 +158,7 @@ func TestTopic_NameOfAQueueThatWasTold(t *testing.T) {
 		}
 		f.settle(t, entry(f.leaseOne(t, "work"), queue.Complete))
 		f.settle(t, entry(f.leaseOne(t, "work"), queue.Bury))
-		for name, want := range map[string]int{"ends~s": 1, "graves~s": 0, "work~dead": 1} {
-			if got := f.total(t, name); got != want {
-				t.Errorf("%s holds %d items, want %d", name, got, want)
-			}
-		}
+		f.wantTotals(t, map[string]int{"ends~s": 1, "graves~s": 0, "work~dead": 1})
 	})
 }
 
