@@ -47,7 +47,7 @@ func (s *Service) answer(ctx context.Context, ns queue.Namespace, name string) (
 	if ok {
 		return a, nil
 	}
-	doc, _, err := s.documentOf(ctx, ns, name)
+	doc, _, err := s.lateDocumentOf(ctx, ns, name)
 	if err != nil && !errors.Is(err, queue.ErrNotFound) {
 		s.answers.failed(key)
 		return answer{}, err

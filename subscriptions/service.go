@@ -216,9 +216,10 @@ func (s *Service) document(ctx context.Context, ns queue.Namespace, name string)
 	return doc, revision, nil
 }
 
-// ByQueue returns the subscription that drains a queue, or [queue.ErrNotFound].
+// ByQueue returns the subscription that drains a queue, or [queue.ErrNotFound]; also by
+// the name that the queue had before a topic was made of it.
 func (s *Service) ByQueue(ctx context.Context, ns queue.Namespace, name string) (Subscription, error) {
-	doc, revision, err := s.documentOf(ctx, ns, name)
+	doc, revision, err := s.lateDocumentOf(ctx, ns, name)
 	if err != nil {
 		return Subscription{}, err
 	}
@@ -231,6 +232,17 @@ func (s *Service) ByQueue(ctx context.Context, ns queue.Namespace, name string) 
 
 // documentOf returns the document of the subscription that drains a queue.
 func (s *Service) documentOf(ctx context.Context, ns queue.Namespace, name string) (Document, uint64, error) {
+	doc, revision, err := s.lateDocumentOf(ctx, ns, name)
+	if err == nil && doc.Queue != name {
+		return Document{}, 0, fmt.Errorf("subscription of queue %s: %w", name, queue.ErrNotFound)
+	}
+	return doc, revision, err
+}
+
+// lateDocumentOf is documentOf for who may not know yet that a topic was made of the queue,
+// under its name: the subscription drains it still, under another one. It is for what is
+// asked alone; what is changed is that of a queue as it is named now.
+func (s *Service) lateDocumentOf(ctx context.Context, ns queue.Namespace, name string) (Document, uint64, error) {
 	claim, _, err := s.claims.Get(ctx, ns, name)
 	if err != nil {
 		return Document{}, 0, err
@@ -240,14 +252,13 @@ func (s *Service) documentOf(ctx context.Context, ns queue.Namespace, name strin
 		return Document{}, 0, err
 	}
 	if doc.Queue != name && doc.Topic != name {
-		// The claim was left over by a deletion, and the name is used anew. One on a topic
-		// drained the queue that the topic was, and nodes may ask that do not know yet.
+		// The claim was left over by a deletion, and the name is used anew.
 		return Document{}, 0, fmt.Errorf("subscription of queue %s: %w", name, queue.ErrNotFound)
 	}
 	return doc, revision, nil
 }
 
-// Subscribed says whether a queue is pushed.
+// Subscribed says whether a queue is pushed. What was made a topic is no queue any more.
 func (s *Service) Subscribed(ctx context.Context, ns queue.Namespace, name string) (bool, error) {
 	_, _, err := s.documentOf(ctx, ns, name)
 	if errors.Is(err, queue.ErrNotFound) {
@@ -256,7 +267,8 @@ func (s *Service) Subscribed(ctx context.Context, ns queue.Namespace, name strin
 	return err == nil, err
 }
 
-// Unsubscribe deletes the subscription of a queue, if it has one.
+// Unsubscribe deletes the subscription of a queue, if it has one; not that of a topic that
+// was made of the queue.
 func (s *Service) Unsubscribe(ctx context.Context, ns queue.Namespace, name string) error {
 	doc, _, err := s.documentOf(ctx, ns, name)
 	if err == nil {
@@ -271,7 +283,7 @@ func (s *Service) Unsubscribe(ctx context.Context, ns queue.Namespace, name stri
 // Limit returns the limit of attempts that the subscription of a queue sets (-1 is
 // none), or 0 if the queue is not pushed.
 func (s *Service) Limit(ctx context.Context, ns queue.Namespace, name string) (int32, error) {
-	doc, _, err := s.documentOf(ctx, ns, name)
+	doc, _, err := s.lateDocumentOf(ctx, ns, name)
 	if errors.Is(err, queue.ErrNotFound) {
 		return 0, nil
 	}

@@ -1,10 +1,13 @@
 package subscriptions
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
 	"github.com/posthaste-io/posthaste/seal"
@@ -15,6 +18,25 @@ import (
 type node struct {
 	*Service
 	broker *queue.Broker
+	// meanwhile runs once, before the broker is next told who is subscribed, or unsubscribes.
+	meanwhile func()
+}
+
+func (n *node) Subscribed(ctx context.Context, ns queue.Namespace, name string) (bool, error) {
+	n.doMeanwhile()
+	return n.Service.Subscribed(ctx, ns, name)
+}
+
+func (n *node) Unsubscribe(ctx context.Context, ns queue.Namespace, name string) error {
+	n.doMeanwhile()
+	return n.Service.Unsubscribe(ctx, ns, name)
+}
+
+func (n *node) doMeanwhile() {
+	if f := n.meanwhile; f != nil {
+		n.meanwhile = nil
+		f()
+	}
 }
 
 func (n *node) options(s storage.Backend, sealer Sealer) {
@@ -27,7 +49,7 @@ func (n *node) options(s storage.Backend, sealer Sealer) {
 		Queues:      storage.NewCollection[queue.Settings](s, "queue"),
 		Counters:    storage.NewCollection[queue.Counter](s, "counter"),
 		Numbers:     storage.NewCollection[queue.NumberEntry](s, "number"),
-		Subscribers: n.Service, Limit: n.Limit, OnDone: n.OnDone,
+		Subscribers: n, Limit: n.Limit, OnDone: n.OnDone,
 		Change: s.Change, Alone: true,
 	})
 	n.queues = n.broker
@@ -169,5 +191,45 @@ func TestTurn_Refuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", name, err, want)
 		}
+	}
+}
+
+// A deletion of the queue that was read before the turn does not reach the subscription
+// through the claim that is kept, and does not wait for itself.
+func TestTurn_DeletionOfTheQueueOnAnotherNodeLosesToIt(t *testing.T) {
+	t.Parallel()
+	for _, force := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			store, sealer, ns := newRawStore(t), seal.Random(), queue.DefaultNamespace
+			a, b := newNode(store, sealer), newNode(store, sealer)
+			if _, err := a.Create(t.Context(), params("billing", "orders")); err != nil {
+				t.Fatal(err)
+			}
+			b.meanwhile = func() {
+				if err := a.turn(t, "orders"); err != nil {
+					t.Error(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := b.broker.DeleteQueue(ctx, ns, "orders", force); !errors.Is(err, queue.ErrRevision) {
+				t.Errorf("force %v: got %v, want ErrRevision", force, err)
+			}
+			sub, err := b.Get(t.Context(), ns, "billing")
+			if err != nil || sub.Topic != "orders" {
+				t.Errorf("force %v: subscription: got %+v, %v, want it on the topic", force, sub, err)
+			}
+			for name, want := range map[string]bool{"orders": false, "orders~billing": true} {
+				if got, err := b.Subscribed(t.Context(), ns, name); got != want || err != nil {
+					t.Errorf("force %v: %s is subscribed: got %v, %v, want %v", force, name, got, err, want)
+				}
+			}
+			if err := b.broker.DeleteTopic(t.Context(), ns, "orders", true); err != nil {
+				t.Errorf("force %v: delete the topic: %v", force, err)
+			}
+			if _, err := b.Get(t.Context(), ns, "billing"); !errors.Is(err, queue.ErrNotFound) {
+				t.Errorf("force %v: subscription: got %v, want ErrNotFound", force, err)
+			}
+		})
 	}
 }
