@@ -41,8 +41,8 @@ func (s *Service) Delete(ctx context.Context, ns queue.Namespace, name string) e
 func (s *Service) remove(ctx context.Context, sub *Subscription) error {
 	// Read before the subscription is gone: whoever takes the queue afterwards
 	// renews the claim, and this revision cannot remove it any more.
-	claim, claimed, err := s.claims.Get(ctx, sub.Namespace, sub.Queue)
-	if err != nil && !errors.Is(err, queue.ErrNotFound) {
+	held, err := s.heldBy(ctx, sub)
+	if err != nil {
 		return err
 	}
 	// A claim without its subscription counts for nothing, so this order may be
@@ -52,14 +52,34 @@ func (s *Service) remove(ctx context.Context, sub *Subscription) error {
 	}
 	s.log.Info("subscription deleted", "subscription", sub.Name, "queue", sub.Queue)
 	s.changed(sub)
-	if claim.Subscription != sub.Name {
-		return nil
-	}
-	if err := s.claims.Delete(ctx, sub.Namespace, sub.Queue, claimed); err != nil && !overtaken(err) {
-		s.log.Warn("claim on a queue was left over; the next subscription takes it", "queue", sub.Queue, "error", err)
-	}
-	if sub.Topic != "" {
-		s.removeTurned(ctx, sub)
+	for _, c := range held {
+		if err := s.claims.Delete(ctx, sub.Namespace, c.queue, c.revision); err != nil && !overtaken(err) {
+			s.log.Warn("claim on a queue was left over; the next subscription takes it", "queue", c.queue, "error", err)
+		}
 	}
 	return nil
+}
+
+// heldClaim is the claim of a subscription on a queue.
+type heldClaim struct {
+	queue    string
+	revision uint64
+}
+
+// heldBy returns the claims of a subscription: on its queue, and where its topic was made of
+// that, on the queue's name before.
+func (s *Service) heldBy(ctx context.Context, sub *Subscription) (held []heldClaim, err error) {
+	for _, name := range []string{sub.Queue, sub.Topic} {
+		if name == "" {
+			continue
+		}
+		claim, revision, err := s.claims.Get(ctx, sub.Namespace, name)
+		if err != nil && !errors.Is(err, queue.ErrNotFound) {
+			return nil, err
+		}
+		if err == nil && claim.Subscription == sub.Name {
+			held = append(held, heldClaim{name, revision})
+		}
+	}
+	return held, nil
 }

@@ -148,6 +148,40 @@ func TestTopic_DeletionGoesOnOverAChange(t *testing.T) {
 	}
 }
 
+// A deletion that is slow must not remove the claim of who came after it, on a queue that
+// has the name of the topic by then.
+func TestTopic_SlowDeletionKeepsTheNextClaimOnTheNameOfTheTopic(t *testing.T) {
+	t.Parallel()
+	s, k := setup(t)
+	ctx, ns := t.Context(), queue.DefaultNamespace
+	if _, err := s.Create(ctx, onTopic("billing", "orders")); err != nil {
+		t.Fatal(err)
+	}
+	k.claims.put(t, "orders", Claim{Subscription: "billing"}) // as a turn leaves it
+	once := true
+	k.claims.before = func(op string) error {
+		if op == "delete" && once {
+			once = false
+			if _, err := s.Create(ctx, params("billing", "orders")); err != nil {
+				t.Errorf("create within delete: %v", err)
+			}
+		}
+		return nil
+	}
+	if err := s.Delete(ctx, ns, "billing"); err != nil {
+		t.Fatal(err)
+	}
+	if once {
+		t.Error("no claim was deleted")
+	}
+	if sub, err := s.ByQueue(ctx, ns, "orders"); err != nil || sub.Name != "billing" {
+		t.Errorf("the claim is gone: %v", err)
+	}
+	if _, err := s.Create(ctx, params("mail", "orders")); !errors.As(err, new(*TakenError)) {
+		t.Errorf("a second one: got %v, want a TakenError", err)
+	}
+}
+
 // changing changes something in between.
 type changing struct {
 	*kit

@@ -86,12 +86,3 @@ func (s *Service) turned(doc *Document, was string, revisions []uint64) {
 	s.answers.forget(doc.Namespace, was)
 	s.changed(&sub)
 }
-
-// removeTurned deletes the claim that a subscription had on the queue that its topic was.
-// It counts for nothing without the subscription.
-func (s *Service) removeTurned(ctx context.Context, sub *Subscription) {
-	claim, claimed, err := s.claims.Get(ctx, sub.Namespace, sub.Topic)
-	if err == nil && claim.Subscription == sub.Name {
-		_ = s.claims.Delete(ctx, sub.Namespace, sub.Topic, claimed)
-	}
-}
