@@ -159,6 +159,9 @@ func (s *Service) evict(ctx context.Context, sub Subscription, owner string) (bo
 	if err != nil {
 		return false, err
 	}
+	if doc.Topic == sub.Queue {
+		return s.topicGone(ctx, sub)
+	}
 	if doc.Queue != sub.Queue {
 		return true, nil
 	}
@@ -170,6 +173,17 @@ func (s *Service) evict(ctx context.Context, sub Subscription, owner string) (bo
 		return false, nil
 	}
 	if err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// topicGone says whether the claim on sub's queue, which is left from before a topic was
+// made of it, counts for nothing any more. While the topic is there, nodes that do not know
+// it yet go by the claim, and whoever wants the queue is refused with [queue.TopicError].
+func (s *Service) topicGone(ctx context.Context, sub Subscription) (bool, error) {
+	_, _, err := s.queues.Queue(ctx, sub.Namespace, sub.Queue)
+	if err != nil && !errors.Is(err, queue.ErrNotFound) {
 		return false, err
 	}
 	return true, nil

@@ -233,3 +233,69 @@ func TestTurn_DeletionOfTheQueueOnAnotherNodeLosesToIt(t *testing.T) {
 		})
 	}
 }
+
+// Who is refused on the old name takes nothing from nodes that go by it still.
+func TestTurn_CreationThatIsRefusedLeavesTheKeptClaim(t *testing.T) {
+	t.Parallel()
+	store, sealer, ctx, ns := newRawStore(t), seal.Random(), t.Context(), queue.DefaultNamespace
+	n := newNode(store, sealer)
+	p := params("billing", "orders")
+	p.OnDone, p.Retry.MaxAttempts = new("told"), new(int32(7))
+	if _, err := n.broker.CreateQueue(ctx, queue.Settings{Namespace: ns, Name: "told"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Create(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.turn(t, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"other", "billing"} {
+		_, err := newNode(store, sealer).Create(ctx, params(name, "orders"))
+		topic, isTopic := errors.AsType[*queue.TopicError](err)
+		if name == "other" && (!isTopic || topic.Topic != "orders") || name == "billing" && !errors.Is(err, queue.ErrExists) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		late := newNode(store, sealer)
+		limit, err := late.Limit(ctx, ns, "orders")
+		told, toldErr := late.OnDone(ctx, ns, "orders")
+		if limit != 7 || told != "told" || err != nil || toldErr != nil {
+			t.Errorf("after %s: got the limit %d and on_done %q, %v, %v", name, limit, told, err, toldErr)
+		}
+	}
+	if subs, err := n.docs.List(ctx, ns, "", 10); err != nil || len(subs) != 1 {
+		t.Errorf("got %v, %v, want billing alone", subs, err)
+	}
+}
+
+// A subscription whose topic is gone, since its deletion was not carried through, is in
+// nobody's way on a queue that has the name.
+func TestTurn_ClaimOnATopicThatIsGoneIsFree(t *testing.T) {
+	t.Parallel()
+	n, ctx, ns := newNode(newRawStore(t), seal.Random()), t.Context(), queue.DefaultNamespace
+	if _, err := n.Create(ctx, params("billing", "orders")); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.turn(t, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := n.Get(ctx, ns, "billing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.broker.Unsubscribe(ctx, ns, "orders", "billing", sub.QueueNumber); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.broker.DeleteTopic(ctx, ns, "orders", false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Create(ctx, params("other", "orders")); err != nil {
+		t.Errorf("on a queue of that name: %v", err)
+	}
+	if err := n.Delete(ctx, ns, "billing"); err != nil {
+		t.Errorf("repeat of the deletion: %v", err)
+	}
+	if by, err := n.ByQueue(ctx, ns, "orders"); err != nil || by.Name != "other" {
+		t.Errorf("subscription of orders: got %s, %v, want other", by.Name, err)
+	}
+}
