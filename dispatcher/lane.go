@@ -386,11 +386,10 @@ func (l *lane) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
-// renamed reads the subscription again, since its queue is a topic, and says whether it has
-// another queue now.
-func (l *lane) renamed(ctx context.Context) bool {
-	name := l.queueName()
-	return l.d.refresh(ctx, l.key) == nil && l.queueName() != name
+// renamed says whether the lane has another queue now than the one that it asked for, which
+// is a topic. It reads the subscription again unless it was told of that meanwhile.
+func (l *lane) renamed(ctx context.Context, topic string) bool {
+	return l.queueName() != topic || l.d.refresh(ctx, l.key) == nil && l.queueName() != topic
 }
 
 // heed waits after an error of Lease, longer after each further one. The log hears
@@ -408,7 +407,8 @@ func (l *lane) heed(ctx context.Context, err error) {
 	case errors.Is(err, queue.ErrShuttingDown):
 		<-ctx.Done() // there is nothing to lease any more
 		return
-	case errors.As(err, new(*queue.TopicError)) && l.renamed(ctx):
+	}
+	if topic, ok := errors.AsType[*queue.TopicError](err); ok && l.renamed(ctx, topic.Topic) {
 		return
 	}
 	wait := min(leaseRetryMin<<min(l.troubles, 10), leaseRetryMax)

@@ -87,6 +87,42 @@ func TestLane_GoesOnWhenATopicIsMadeOfItsQueue(t *testing.T) {
 	}
 }
 
+// The lane may hear of the new name before its lease under the old one is refused.
+func TestLane_LeaseThatIsRefusedByTheOldNameIsNoTrouble(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dispatcher.Options{}, func(t *testing.T, r *rig) {
+		turned := make(chan error, 1)
+		asked := 0
+		r.broker.mu.Lock()
+		r.broker.refuseLease = func() error {
+			if asked++; asked > 1 {
+				return nil
+			}
+			go func() {
+				_, err := r.broker.TurnIntoTopic(t.Context(), ns, "orders", "")
+				turned <- err
+			}()
+			time.Sleep(time.Second) // the lane is told
+			return &queue.TopicError{Topic: "orders", Was: "orders~sub"}
+		}
+		r.broker.mu.Unlock()
+		r.subscribe(subscriptions.Change{})
+		pass(time.Second)
+		synctest.Wait()
+		r.produceOn(t, "orders")
+		synctest.Wait()
+		if got := len(r.sender.seen()); got != 1 || asked < 2 {
+			t.Errorf("%d items were pushed after %d leases, want one at once", got, asked)
+		}
+		if log := r.log.String(); strings.Contains(log, "lane cannot lease") {
+			t.Errorf("log: %s", log)
+		}
+		if err := <-turned; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func (r *rig) produceOn(t *testing.T, name string) {
 	t.Helper()
 	if _, err := r.broker.Produce(t.Context(), queue.ProduceCall{Namespace: ns, Queue: name, Items: make([]queue.ProduceItem, 1)}); err != nil {
