@@ -16,7 +16,8 @@ import (
 	"github.com/posthaste-io/posthaste/storage/storagetest"
 )
 
-// pushedDoc is a subscription as the tests keep it, under its queue's name.
+// pushedDoc is a subscription as the tests keep it, under its queue's name; one on a topic that
+// was a queue also under that name, as its claim is kept.
 type pushedDoc struct {
 	Subscription string
 	Topic        string
@@ -36,21 +37,39 @@ type pushes struct {
 
 var _ queue.Subscribers = (*pushes)(nil)
 
+// of returns the subscription that drains a queue. A claim that is kept is of none.
+func (p *pushes) of(ctx context.Context, ns queue.Namespace, name string) (pushedDoc, uint64, error) {
+	doc, revision, err := p.docs.Get(ctx, ns, name)
+	if err == nil && doc.Topic == name {
+		err = queue.ErrNotFound
+	}
+	return doc, revision, err
+}
+
 func (p *pushes) Subscribed(ctx context.Context, ns queue.Namespace, name string) (bool, error) {
-	_, _, err := p.docs.Get(ctx, ns, name)
+	_, _, err := p.of(ctx, ns, name)
 	return err == nil, nil
 }
 
 func (p *pushes) Unsubscribe(ctx context.Context, ns queue.Namespace, name string) error {
-	_, revision, err := p.docs.Get(ctx, ns, name)
+	doc, revision, err := p.of(ctx, ns, name)
 	if err != nil {
 		return nil
+	}
+	if doc.Topic != "" {
+		_, kept, err := p.docs.Get(ctx, ns, doc.Topic)
+		if err != nil {
+			return err
+		}
+		if err := p.docs.Delete(ctx, ns, doc.Topic, kept); err != nil {
+			return err
+		}
 	}
 	return p.docs.Delete(ctx, ns, name, revision)
 }
 
 func (p *pushes) Turn(ctx context.Context, ns queue.Namespace, name string, number queue.Number) (queue.SubscriptionTurn, error) {
-	doc, revision, err := p.docs.Get(ctx, ns, name)
+	doc, revision, err := p.of(ctx, ns, name)
 	if errors.Is(err, queue.ErrNotFound) {
 		return queue.SubscriptionTurn{}, nil
 	}
@@ -58,16 +77,17 @@ func (p *pushes) Turn(ctx context.Context, ns queue.Namespace, name string, numb
 		return queue.SubscriptionTurn{}, errors.Join(err, p.refuse)
 	}
 	doc.Topic, doc.Number = name, number
-	put, err := p.docs.PutChange(ns, queue.CopyQueue(name, doc.Subscription), doc, 0, time.Time{})
+	put, putErr := p.docs.PutChange(ns, queue.CopyQueue(name, doc.Subscription), doc, 0, time.Time{})
+	kept, keptErr := p.docs.PutChange(ns, name, doc, revision, time.Time{})
 	if f := p.meanwhile; f != nil {
 		p.meanwhile = nil
 		f()
 	}
 	return queue.SubscriptionTurn{
 		Subscription: doc.Subscription,
-		Changes:      []queue.DocumentChange{put, p.docs.DeleteChange(ns, name, revision)},
+		Changes:      []queue.DocumentChange{put, kept},
 		Done:         func(revisions []uint64) { p.told = append(p.told, revisions) },
-	}, err
+	}, errors.Join(putErr, keptErr)
 }
 
 // subscribe makes the subscription of a queue.
@@ -143,8 +163,8 @@ func TestTurn_QueueBecomesThatOfItsSubscription(t *testing.T) {
 		if doc, _, err := p.docs.Get(t.Context(), ns, "orders~billing"); err != nil || doc.Topic != "orders" || doc.Number != before.Number {
 			t.Errorf("subscription: got %+v, %v, want it on the topic", doc, err)
 		}
-		if len(p.told) != 1 || len(p.told[0]) != 2 || p.told[0][0] == 0 || p.told[0][1] != 0 {
-			t.Errorf("told revisions %v, want that of the new document", p.told)
+		if len(p.told) != 1 || len(p.told[0]) != 2 || p.told[0][0] == 0 || p.told[0][1] == 0 {
+			t.Errorf("told revisions %v, want those of its documents", p.told)
 		}
 		// It can be used as any topic, and goes as any.
 		f.subscribe(t, "orders", "search", nil)
