@@ -46,7 +46,8 @@ func changesOf(changes []queue.DocumentChange) []any {
 // changeSQL writes documents if the revisions of all are right. As with guards, the lock
 // waits for whoever changes one of them and shows what that made of it, and the order in
 // which they are locked is the same for everybody. One that was made since the statement
-// began is not seen by it: then the insertion of ours breaks the key, and all is undone.
+// began is not seen by it: then the insertion of ours breaks the key, all is undone, and
+// the next look shows which it is.
 //
 // It returns nothing for the answer if the changes were refused, and one of those that
 // were: its row, and the revision that there is, or -1.
@@ -106,6 +107,20 @@ func (s *Store) Change(ctx context.Context, changes []queue.DocumentChange) ([]u
 		return nil, err
 	}
 	parameters := changesOf(changes)
+	for try := 0; ; try++ {
+		revisions, err := s.change(ctx, changes, parameters)
+		state, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok || state.Code != uniqueViolation {
+			return revisions, err
+		}
+		if try == retries {
+			return nil, &refused{queue.ErrExists}
+		}
+	}
+}
+
+// change is Change as one look at what is there, which does not see what is made meanwhile.
+func (s *Store) change(ctx context.Context, changes []queue.DocumentChange, parameters []any) ([]uint64, error) {
 	read := func(stored []byte) ([]uint64, error) {
 		revisions := make([]uint64, 0, len(changes))
 		if err := json.Unmarshal(stored, &revisions); err != nil {
@@ -119,9 +134,6 @@ func (s *Store) Change(ctx context.Context, changes []queue.DocumentChange) ([]u
 			var stored []byte
 			var row, found *int64
 			err := conn.QueryRow(ctx, s.text(changeSQL), append([]any{at, fixed, marker}, parameters...)...).Scan(&stored, &row, &found)
-			if state, ok := errors.AsType[*pgconn.PgError](err); ok && state.Code == uniqueViolation {
-				return nil, &refused{queue.ErrExists}
-			}
 			switch {
 			case err != nil:
 				return nil, err
