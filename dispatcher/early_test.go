@@ -182,29 +182,38 @@ func TestD03_NothingIsKeptAheadWhileTheStoreRefuses(t *testing.T) {
 	})
 }
 
-// Lanes that share a full process take turns, and lease little in vain.
+// Lanes that share a full process take turns, and lease little in vain. How much depends on
+// who comes first, too: 20 to 300, and now and then much more, of 2,000; so the best of three
+// counts. Where a lane takes slots only after it has leased, it is 900 and more each time.
 func TestC05_FullProcessWastesFewLeases(t *testing.T) {
 	t.Parallel()
-	inBubble(t, dispatcher.Options{MaxPushes: 40}, func(t *testing.T, r *rig) {
-		r.broker.slow(4 * time.Millisecond)
-		r.sender.script(slow(time.Millisecond, status(200)))
-		names := []string{"a", "b", "c", "d"}
-		for _, name := range names {
-			r.subscribeTo(name, name, subscriptions.Change{MaxInFlight: new(8)})
-		}
-		for _, name := range names {
-			r.produceTo(name, make([]queue.ProduceItem, 500)...)
-		}
-		pass(10 * time.Second)
-		wasted := 0
-		for _, req := range r.sender.seen() {
-			wasted += int(req.Info.Attempt) - 1
-		}
-		if n := len(r.sender.seen()); n != 2000 || wasted > 600 {
-			// Some are, 20 to 300: a lane that waits for its first items takes no slots before.
-			t.Errorf("%d requests, %d leases given back", n, wasted)
-		}
-	})
+	const most = 600
+	best := most + 1
+	for try := 0; try < 3 && best > most; try++ {
+		inBubble(t, dispatcher.Options{MaxPushes: 40}, func(t *testing.T, r *rig) {
+			r.broker.slow(4 * time.Millisecond)
+			r.sender.script(slow(time.Millisecond, status(200)))
+			names := []string{"a", "b", "c", "d"}
+			for _, name := range names {
+				r.subscribeTo(name, name, subscriptions.Change{MaxInFlight: new(8)})
+			}
+			for _, name := range names {
+				r.produceTo(name, make([]queue.ProduceItem, 500)...)
+			}
+			pass(10 * time.Second)
+			wasted := 0
+			for _, req := range r.sender.seen() {
+				wasted += int(req.Info.Attempt) - 1
+			}
+			if n := len(r.sender.seen()); n != 2000 {
+				t.Errorf("%d requests, want 2000", n)
+			}
+			best = min(best, wasted)
+		})
+	}
+	if best > most {
+		t.Errorf("%d leases or more were given back, want %d at most", best, most)
+	}
 }
 
 func TestC16_SlotsCountWhatIsLeasedAhead(t *testing.T) {
