@@ -21,6 +21,8 @@ type fakeDisk struct {
 	held    []*Commit
 	scans   int
 	written int // by the largest Append, as engines count
+	// scanning is called at the begin of every Scan.
+	scanning func(r Range)
 	// after is called with every Append done, as a crash would leave the disk.
 	after func(keys *btree.Map[string, []byte])
 }
@@ -68,6 +70,9 @@ func (d *fakeDisk) Scan(r Range, visit func(key, value []byte) bool) error {
 	keys := d.keys.Copy()
 	d.scans++
 	d.mu.Unlock()
+	if d.scanning != nil {
+		d.scanning(r)
+	}
 	keys.Ascend(string(r.From), func(key string, value []byte) bool {
 		return key < string(r.To) && visit([]byte(key), value)
 	})

@@ -82,8 +82,8 @@ func (s *Store) loadCold() error {
 }
 
 // mend makes whole what damage may have left in halves: items on the disk that nothing points
-// at, and where a loss was accepted contents of items that are gone, which the next round of
-// [Store.reap] looks for.
+// at, and where a loss was accepted contents of items that are gone, which are marked for
+// [Store.reap].
 func (s *Store) mend() error {
 	if s.options.Volatile {
 		return nil
@@ -95,7 +95,9 @@ func (s *Store) mend() error {
 		return true
 	})
 	if s.options.AcceptLoss {
-		s.reaped = []byte{spaceShared}
+		if err := s.suspectAll(); err != nil {
+			return err
+		}
 	} else if err != nil || pointers == s.away {
 		return err
 	}
@@ -119,6 +121,22 @@ func (s *Store) mend() error {
 		s.log.Warn("items on the disk were not to be found by their ids, and are again", "items", missing)
 	}
 	return firstError(err, broken)
+}
+
+// suspectAll marks all contents that are shared.
+func (s *Store) suspectAll() error {
+	all := Range{From: []byte{spaceShared}, To: []byte{spaceShared + 1}, KeysOnly: true}
+	err := s.disk.Scan(all, func(key, _ []byte) bool {
+		if id, name, ok := parseSharedKey(key); ok {
+			s.suspect(id, name)
+		}
+		if len(s.batch) == sealAfter {
+			s.seal()
+		}
+		return true
+	})
+	s.seal()
+	return err
 }
 
 func (s *Store) loadDocuments() error {

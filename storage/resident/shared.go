@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/posthaste-io/posthaste/queue"
 )
@@ -65,12 +67,12 @@ func (s *Store) dropContent(sl slot, e *entry) {
 		return
 	}
 	name := s.name(e)
-	switch b := s.arena.bytes(contentKeySize); {
+	switch {
 	case name.topic != 0 && s.refers(e.id, name, sl):
 	case name.topic != 0 && s.away > 0:
-		s.put(appendSharedKey(b, spaceSuspect, e.id, name), nil, false)
+		s.suspect(e.id, name)
 	default:
-		s.del(appendContentKey(b, s.key(e), name), false)
+		s.del(appendContentKey(s.arena.bytes(contentKeySize), s.key(e), name), false)
 	}
 }
 
@@ -103,27 +105,63 @@ func (s *Store) refersCold(id queue.ID, name contentName) (found bool, err error
 	return found, firstError(err, broken)
 }
 
-// reapPage is how many contents are judged in one hold of the lock.
-const reapPage = 100
+// reaping is how far [Store.reap] got. A mark is never before the place from which it goes
+// on, so that it need not pass again what it deleted, which the disk only knows as deleted.
+type reaping struct {
+	busy sync.Mutex // held by the one that reaps
 
-// reap drops a page of shared contents that no item refers to. It looks at what is marked,
-// and in the first round of a store that was opened with loss of data at all of them.
+	// The rest is under the store's lock, and is keys of marks; nil is behind all of them.
+	from   []byte // what is before it was judged
+	marked []byte // the first that was put since somebody went on from there
+	kept   []byte // the first that could not be judged, for the next round
+}
+
+// earlier is the first of two keys of marks.
+func earlier(a, b []byte) []byte {
+	if a == nil || b != nil && bytes.Compare(b, a) < 0 {
+		return b
+	}
+	return a
+}
+
+// suspect marks a shared content, to be judged by [Store.reap].
+func (s *Store) suspect(id queue.ID, name contentName) {
+	key := appendSharedKey(s.arena.bytes(contentKeySize), spaceSuspect, id, name)
+	s.put(key, nil, true)
+	if first := earlier(s.reaping.marked, key); bytes.Equal(first, key) {
+		s.reaping.marked = bytes.Clone(key)
+	}
+}
+
+const (
+	// reapPage is how many contents are judged for one call of [Store.Tidy].
+	reapPage = 100
+	// reapHold is after how long the lock is let go between two of them: what leads to cold
+	// copies may be many keys, of which most were deleted.
+	reapHold = 5 * time.Millisecond
+)
+
+// reap drops a page of shared contents that are marked and that no item refers to.
 func (s *Store) reap(ctx context.Context) (more bool, err error) {
-	if s.options.Volatile {
+	if s.options.Volatile || !s.reaping.busy.TryLock() {
 		return false, nil
 	}
+	defer s.reaping.busy.Unlock()
 	if _, err := s.begin(ctx, writes); err != nil {
 		return false, err
 	}
-	from := s.reaped
+	r := &s.reaping
+	r.from, r.marked = earlier(r.from, r.marked), nil
+	from := r.from
 	s.mu.Unlock()
 	if from == nil {
-		from = []byte{spaceSuspect}
+		return false, nil
 	}
-	// Without the lock, and without what is not durable yet: a content is judged by what
-	// refers to it when the lock is held, whatever led to it.
+	// Without the lock: a content is judged by what refers to it when the lock is held,
+	// whatever led to it.
 	var page [][]byte
-	err = s.disk.Scan(Range{From: from, To: []byte{spaceSuspect + 1}, KeysOnly: true}, func(key, _ []byte) bool {
+	marks := Range{From: from, To: []byte{spaceSuspect + 1}, Reread: true, KeysOnly: true}
+	err = s.disk.Scan(marks, func(key, _ []byte) bool {
 		if more = len(page) == reapPage; more {
 			return false
 		}
@@ -133,26 +171,42 @@ func (s *Store) reap(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("scan shared contents: %w", err)
 	}
-	if _, err := s.begin(ctx, writes); err != nil {
-		return false, err
+	for {
+		if page, err = s.judgeMarks(ctx, page, !more); err != nil {
+			return false, err
+		}
+		if len(page) == 0 {
+			return more, nil
+		}
 	}
-	for _, key := range page {
-		s.judgeShared(key)
-	}
-	s.reaped = nil
-	if more {
-		s.reaped = append(page[len(page)-1], 0)
-	}
-	s.seal()
-	return more, s.leave(ctx)
 }
 
-// judgeShared drops the shared content that a key of its space or of its mark names, if no
-// item refers to it, and the mark in any case.
-func (s *Store) judgeShared(key []byte) {
-	id, name, ok := parseSharedKey(key)
+// judgeMarks judges the first marks of a page in one hold of the lock, and returns those that
+// are left. The last page ends a round.
+func (s *Store) judgeMarks(ctx context.Context, page [][]byte, last bool) (rest [][]byte, err error) {
+	if _, err := s.begin(ctx, writes); err != nil {
+		return nil, err
+	}
+	r := &s.reaping
+	for start := time.Now(); len(page) > 0 && time.Since(start) < reapHold; page = page[1:] {
+		if !s.judgeShared(page[0]) {
+			r.kept = earlier(r.kept, page[0])
+		}
+		r.from = append(bytes.Clone(page[0]), 0)
+	}
+	if last && len(page) == 0 {
+		r.from, r.kept = r.kept, nil
+	}
+	s.seal()
+	return page, s.leave(ctx)
+}
+
+// judgeShared drops the shared content that a mark names, if no item refers to it, and the
+// mark in any case, unless it cannot be told.
+func (s *Store) judgeShared(mark []byte) (told bool) {
+	id, name, ok := parseSharedKey(mark)
 	if !ok {
-		return
+		return true
 	}
 	used, err := s.refers(id, name, 0), error(nil)
 	if !used {
@@ -160,12 +214,11 @@ func (s *Store) judgeShared(key []byte) {
 	}
 	if err != nil {
 		s.log.Error("content of a topic's item is kept, since it cannot be told whether a copy needs it", "item", id, "err", err)
-		return
+		return false
 	}
 	if !used {
 		s.del(appendSharedKey(nil, spaceShared, id, name), false)
 	}
-	if key[0] == spaceSuspect {
-		s.del(key, false)
-	}
+	s.del(mark, true)
+	return true
 }

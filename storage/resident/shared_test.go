@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -370,6 +371,84 @@ func TestShared_LostPointersAreMended(t *testing.T) {
 	tidyAll(t, s)
 	if got := leaseOf(t, s, queues[2], 1); len(got) != 1 || string(got[0].Payload) != "payload" {
 		t.Errorf("got %+v, want the copy with its content", got)
+	}
+}
+
+// suspects makes marks of contents that may have lost their last copy, n of them, by ending the
+// copy in memory while the other one is on the disk.
+func suspects(t testing.TB, s *Store, disk *fakeDisk, n int) {
+	t.Helper()
+	queues := someQueues(2)
+	for range n {
+		produce(t, s, fanned("payload", queues...))
+	}
+	for range n {
+		settleOne(t, s, queues[0], queue.Complete)
+	}
+	if got := stored(disk, spaceSuspect); got < n {
+		t.Fatalf("got %d marks, want at least %d", got, n)
+	}
+}
+
+// What leads to the copies of one item may be thousands of keys.
+func TestShared_TidyLetsTheLockGoByTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var longest time.Duration
+		last := time.Now()
+		// Every hold of the lock begins with a look at the clock.
+		s, disk := setup(t, Options{Window: 1, Now: func() time.Time {
+			now := time.Now()
+			longest, last = max(longest, now.Sub(last)), now
+			return now
+		}})
+		suspects(t, s, disk, reapPage)
+		const look = time.Millisecond
+		disk.scanning = func(r Range) {
+			if r.From[0] == spacePointer {
+				time.Sleep(look)
+			}
+		}
+		tidyAll(t, s)
+		if longest > reapHold+look {
+			t.Errorf("the lock was held for %v, want %v at most", longest, reapHold+look)
+		}
+		if got := stored(disk, spaceSuspect); got != 0 {
+			t.Errorf("%d marks are left", got)
+		}
+	})
+}
+
+// What was deleted is passed again by every scan that begins before it.
+func TestShared_TidyGoesOnBehindWhatItJudged(t *testing.T) {
+	t.Parallel()
+	s, disk := setup(t, Options{Window: 1})
+	var scans [][]byte
+	disk.scanning = func(r Range) {
+		if r.From[0] == spaceSuspect {
+			scans = append(scans, r.From)
+		}
+	}
+	suspects(t, s, disk, 2*reapPage)
+	marks := keysOf(&disk.keys, spaceSuspect)
+	tidyAll(t, s)
+	if want := []string{string(spaceSuspect), marks[reapPage-1] + "\x00"}; len(scans) < 2 || string(scans[0]) != want[0] || string(scans[1]) != want[1] {
+		t.Errorf("got scans from %q, want them from %q", scans, want)
+	}
+	scans = nil
+	tidyAll(t, s)
+	if len(scans) != 0 {
+		t.Errorf("nothing is marked: got scans from %q, want none", scans)
+	}
+	settleOne(t, s, someQueues(2)[1], queue.Complete)
+	settleOne(t, s, someQueues(2)[1], queue.Complete)
+	marks = keysOf(&disk.keys, spaceSuspect)
+	tidyAll(t, s)
+	if len(marks) == 0 || len(scans) != 1 || string(scans[0]) != marks[0] {
+		t.Errorf("got scans from %q, want one from the first of %q", scans, marks)
+	}
+	if got := stored(disk, spaceSuspect); got != 0 {
+		t.Errorf("%d marks are left", got)
 	}
 }
 

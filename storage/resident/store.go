@@ -75,7 +75,7 @@ type Store struct {
 	documents documents
 	journal   journal
 	forgotten int64               // dedupe keys are tidied up to here
-	reaped    []byte              // shared contents too; see shared.go
+	reaping   reaping             // of shared contents
 	batch     []Write             // of the group at work
 	fresh     map[string]knownKey // dedupe keys among them
 	replaced  map[queue.Key]bool  // items that they put into the cold space, or take out
@@ -115,6 +115,7 @@ func Open(o Options) (*Store, error) {
 	s.expiring = s.newTree()
 	s.documents = newDocuments()
 	s.chains = newChains()
+	s.reaping.from = []byte{spaceSuspect}
 	if ahead := time.Duration(mark.Stamp-o.Now().UnixMicro()) * time.Microsecond; ahead > time.Minute {
 		s.log.Warn("the store's time is ahead of this machine's; it goes on from there", "ahead", ahead)
 	}
