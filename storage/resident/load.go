@@ -81,64 +81,6 @@ func (s *Store) loadCold() error {
 	return firstError(err, broken)
 }
 
-// mend makes whole what damage may have left in halves: items on the disk that nothing points
-// at, and where a loss was accepted contents of items that are gone, which are marked for
-// [Store.reap].
-func (s *Store) mend() error {
-	if s.options.Volatile {
-		return nil
-	}
-	pointers := 0
-	all := Range{From: []byte{spacePointer}, To: []byte{spacePointer + 1}, KeysOnly: true}
-	err := s.disk.Scan(all, func(_, _ []byte) bool {
-		pointers++
-		return true
-	})
-	if s.options.AcceptLoss {
-		if err := s.suspectAll(); err != nil {
-			return err
-		}
-	} else if err != nil || pointers == s.away {
-		return err
-	}
-	var broken error
-	missing := 0
-	all.From, all.To = []byte{spaceCold}, []byte{spaceCold + 1}
-	err = s.scanCold(all, func(place coldPlace, _ []byte) bool {
-		var at []byte
-		pointer := appendItemKey(nil, spacePointer, place.key)
-		if at, broken = s.disk.Get(pointer); at == nil && broken == nil {
-			missing++
-			s.put(pointer, appendColdKey(nil, place), true)
-		}
-		if len(s.batch) == sealAfter {
-			s.seal()
-		}
-		return broken == nil
-	})
-	s.seal()
-	if missing > 0 {
-		s.log.Warn("items on the disk were not to be found by their ids, and are again", "items", missing)
-	}
-	return firstError(err, broken)
-}
-
-// suspectAll marks all contents that are shared.
-func (s *Store) suspectAll() error {
-	all := Range{From: []byte{spaceShared}, To: []byte{spaceShared + 1}, KeysOnly: true}
-	err := s.disk.Scan(all, func(key, _ []byte) bool {
-		if id, name, ok := parseSharedKey(key); ok {
-			s.suspect(id, name)
-		}
-		if len(s.batch) == sealAfter {
-			s.seal()
-		}
-		return true
-	})
-	s.seal()
-	return err
-}
-
 func (s *Store) loadDocuments() error {
 	var broken error
 	err := s.disk.Scan(Range{From: []byte{spaceDocument}, To: []byte{spaceDocument + 1}}, func(key, value []byte) bool {

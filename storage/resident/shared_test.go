@@ -356,6 +356,53 @@ func TestShared_LossIsMended(t *testing.T) {
 	}
 }
 
+// The keys that point at an item may be in a table that is whole while its state is not.
+func TestShared_PointersToLostStatesAreMended(t *testing.T) {
+	t.Parallel()
+	s, disk := setup(t, Options{Window: 1})
+	queues := someQueues(3)
+	kept, lost := fanned("kept", queues...), fanned("lost", queues...)
+	lost.ExpireTTL = time.Second
+	produce(t, s, kept, lost)
+	for _, key := range append(keysOf(&disk.keys, spaceCold), keysOf(&disk.keys, spaceState)...) {
+		if strings.Contains(key, string(lost.ID[:])) {
+			disk.keys.Delete(key)
+		}
+	}
+	if pointers, expiries := stored(disk, spacePointer), stored(disk, spaceExpiry); pointers <= 3 || expiries == 0 {
+		t.Fatalf("got %d pointers and %d expiries, want those of what is lost", pointers, expiries)
+	}
+	s = reopened(t, s, disk, func(o *Options) { o.AcceptLoss = true })
+	later := func(o *Options) {
+		o.AcceptLoss = false
+		at := o.Now().Add(time.Minute)
+		o.Now = func() time.Time { return at }
+	}
+	s = reopened(t, s, disk, later) // before anything was tidied
+	if found, err := s.Find(t.Context(), []queue.ID{lost.ID}, true); err != nil || len(found) != 0 {
+		t.Errorf("what is lost: got %v, %+v, want nothing", err, found)
+	}
+	if _, err := s.Sweep(t.Context(), queue.SweepRequest{Limit: 10}); err != nil {
+		t.Errorf("sweep: %v", err)
+	}
+	tidyAll(t, s)
+	if got := stored(disk, spaceShared) + stored(disk, spaceSuspect); got != 1 {
+		t.Errorf("got %d contents and marks, want the content of what is kept", got)
+	}
+	var walked []byte
+	disk.scanning = func(r Range) { walked = append(walked, r.From[0]) }
+	s = reopened(t, s, disk, nil)
+	if n := strings.Count(string(walked), string(spaceCold)); n != 1 {
+		t.Errorf("a third start walked the cold space %d times, want once", n)
+	}
+	produce(t, s, lost)
+	for _, q := range queues {
+		if got := leaseOf(t, s, q, 10); len(got) != 2 {
+			t.Errorf("queue %d: got %d items, want the kept one and the one that came again", q, len(got))
+		}
+	}
+}
+
 // A table that had nothing but what points at items is missed by nobody else.
 func TestShared_LostPointersAreMended(t *testing.T) {
 	t.Parallel()
