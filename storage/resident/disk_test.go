@@ -2,6 +2,7 @@ package resident
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,13 +15,18 @@ import (
 // fakeDisk is a Disk in memory that can be told to hold its commits back.
 type fakeDisk struct {
 	mu      sync.Mutex
-	keys    btree.Map[string, []byte]
+	keys    btree.Map[string, []byte] // all that was appended
 	mark    Mark
 	forgets bool // throws away what it is given
 	holds   bool
 	held    []*Commit
 	scans   int
 	written int // by the largest Append, as engines count
+	// late says that what is appended is durable from sync on: until then only what is to be
+	// reread is seen. The caller goes on at once, as though it were many callers.
+	late    bool
+	pending [][]Write
+	durable *btree.Map[string, []byte] // without what is pending; nil if nothing is
 	// scanning is called at the begin of every Scan.
 	scanning func(r Range)
 	// after is called with every Append done, as a crash would leave the disk.
@@ -39,14 +45,14 @@ func (d *fakeDisk) Append(writes []Write, mark Mark) *Commit {
 		written += len(w.Key) + len(w.Value) + engineOverhead
 	}
 	d.written = max(d.written, written)
-	for _, w := range writes {
-		switch {
-		case d.forgets:
-		case w.Delete:
-			d.keys.Delete(string(w.Key))
-		default:
-			d.keys.Set(string(w.Key), bytes.Clone(w.Value))
+	if d.late {
+		if d.durable == nil {
+			d.durable = d.keys.Copy()
 		}
+		d.pending = append(d.pending, slices.Clone(writes))
+	}
+	if !d.forgets {
+		apply(&d.keys, writes)
 	}
 	if d.after != nil {
 		d.after(&d.keys)
@@ -58,16 +64,56 @@ func (d *fakeDisk) Append(writes []Write, mark Mark) *Commit {
 	return d.held[len(d.held)-1]
 }
 
+func apply(keys *btree.Map[string, []byte], writes []Write) {
+	for _, w := range writes {
+		if w.Delete {
+			keys.Delete(string(w.Key))
+		} else {
+			keys.Set(string(w.Key), bytes.Clone(w.Value))
+		}
+	}
+}
+
+// sync makes the first n commits durable of those that are not.
+func (d *fakeDisk) sync(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, writes := range d.pending[:n] {
+		apply(d.durable, writes)
+	}
+	if d.pending = d.pending[n:]; len(d.pending) == 0 {
+		d.durable = nil
+	}
+}
+
+// view is what is durable, with what is to be reread beside it or not.
+func (d *fakeDisk) view(reread bool) *btree.Map[string, []byte] {
+	if d.durable == nil {
+		return d.keys.Copy()
+	}
+	keys := d.durable.Copy()
+	if reread {
+		for _, writes := range d.pending {
+			apply(keys, slices.DeleteFunc(slices.Clone(writes), func(w Write) bool { return !w.Reread }))
+		}
+	}
+	return keys
+}
+
 func (d *fakeDisk) Get(key []byte) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	value, _ := d.keys.Get(string(key))
+	keys := &d.keys
+	if key[0] != spaceContent && key[0] != spaceShared { // who reads contents waits for their commit
+		keys = d.view(true)
+	}
+	value, _ := keys.Get(string(key))
 	return bytes.Clone(value), nil
 }
 
 func (d *fakeDisk) Scan(r Range, visit func(key, value []byte) bool) error {
 	d.mu.Lock()
-	keys := d.keys.Copy()
+	keys := d.view(r.Reread)
 	d.scans++
 	d.mu.Unlock()
 	if d.scanning != nil {

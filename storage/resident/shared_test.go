@@ -437,6 +437,35 @@ func suspects(t testing.TB, s *Store, disk *fakeDisk, n int) {
 	}
 }
 
+// A copy that went to the disk a moment ago is there for nobody but who rereads.
+func TestShared_TidySeesCopiesThatAreNotDurableYet(t *testing.T) {
+	t.Parallel()
+	s, disk := setup(t, Options{Window: 1})
+	disk.late = true
+	queues := someQueues(2)
+	produce(t, s, fanned("payload", queues...), fanned("other", queues...))
+	settleOne(t, s, queues[0], queue.Complete)
+	if stored(disk, spaceSuspect) != 1 {
+		t.Fatal("the content is not marked")
+	}
+	leaseOf(t, s, queues[0], 1) // which takes the place in memory
+	disk.sync(len(disk.pending))
+	settleOne(t, s, queues[1], queue.Release)
+	disk.sync(len(disk.pending) - 1) // the lease; the release is on its way
+	spilled := false
+	for _, w := range disk.pending[0] {
+		spilled = spilled || w.Key[0] == spacePointer && !w.Delete
+	}
+	if !spilled {
+		t.Fatalf("the copy is in memory, or durable on the disk: %+v", disk.pending)
+	}
+	tidyAll(t, s)
+	disk.sync(len(disk.pending))
+	if got := leaseOf(t, s, queues[1], 1); len(got) != 1 || string(got[0].Payload) != "payload" {
+		t.Errorf("got %+v, want the copy with its content", got)
+	}
+}
+
 // What leads to the copies of one item may be thousands of keys.
 func TestShared_TidyLetsTheLockGoByTime(t *testing.T) {
 	t.Parallel()
@@ -509,6 +538,7 @@ func TestShared_RandomLives(t *testing.T) {
 			r := &randomLives{T: t, rng: rand.New(rand.NewPCG(seed, 1)), queues: someQueues(5), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 			r.s, r.disk = setup(t, Options{Window: []int{0, 1, 8}[seed%3], Now: func() time.Time { return r.now }})
 			seen := map[string]string{}
+			r.disk.late = true
 			r.disk.after = func(keys *btree.Map[string, []byte]) { checkShared(t, keys, seen) }
 			for range 300 {
 				r.step()
@@ -587,6 +617,9 @@ func (r *randomLives) some() []queue.Number {
 func (r *randomLives) pick() queue.Number { return r.queues[r.rng.IntN(len(r.queues))] }
 
 func (r *randomLives) step() {
+	if n := len(r.disk.pending); r.rng.IntN(3) == 0 {
+		r.disk.sync(r.rng.IntN(n + 1))
+	}
 	switch p := r.rng.IntN(100); {
 	case p < 20:
 		item := fanned(fmt.Sprint(len(r.made)), r.some()...)
@@ -642,6 +675,7 @@ func (r *randomLives) step() {
 			r.Fatal(err)
 		}
 	case p < 96:
+		r.disk.sync(len(r.disk.pending))
 		r.s = reopened(r, r.s, r.disk, nil)
 	default:
 		r.now = r.now.Add(time.Duration(r.rng.IntN(90)) * time.Second)
