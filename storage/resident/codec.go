@@ -12,6 +12,7 @@ import (
 const (
 	stateFormat       = 1
 	sharedStateFormat = 2
+	newestStateFormat = sharedStateFormat
 	contentFormat     = 1
 	dedupeFormat      = 1
 	documentFormat    = 1
@@ -19,8 +20,12 @@ const (
 	cursorFormat      = 1
 )
 
-// errCorrupt says that a stored value is not what was written.
-var errCorrupt = errors.New("stored value is damaged")
+// errCorrupt says that a stored value is not what was written, errNewer that it may be what
+// this version does not know.
+var (
+	errCorrupt = errors.New("stored value is damaged")
+	errNewer   = errors.New("stored value is of a newer version, or damaged")
+)
 
 // Layout of a state: format, flags, partition, then varints; in that of an item which
 // shares its content, the topic and which of the copies it is. What was never touched
@@ -117,6 +122,9 @@ func decodeState(b []byte) (state, error) {
 	r := reader{b: b}
 	var st state
 	format := r.byte()
+	if format > newestStateFormat {
+		return st, errNewer
+	}
 	if format != stateFormat && format != sharedStateFormat {
 		return st, errCorrupt
 	}

@@ -32,8 +32,11 @@ func (s *Store) loadStates(now int64) error {
 	err := s.disk.Scan(Range{From: []byte{spaceState}, To: []byte{spaceState + 1}}, func(key, value []byte) bool {
 		k, ok := parseItemKey(key)
 		st, err := decodeState(value)
-		if !ok || err != nil {
-			broken = fmt.Errorf("item %s of queue %d: %w", k.ID, k.Queue, errCorrupt)
+		if !ok {
+			err = errCorrupt
+		}
+		if err != nil {
+			broken = fmt.Errorf("item %s of queue %d: %w", k.ID, k.Queue, err)
 			return false
 		}
 		st.entry.set(warm, true)

@@ -122,3 +122,28 @@ func suspects(t testing.TB, s *Store, disk *fakeDisk, n int) {
 		t.Fatalf("got %d marks, want at least %d", got, n)
 	}
 }
+
+// A store that was written by a later version is not one that lost something.
+func TestStore_StateOfANewerVersionIsRefusedAsSuch(t *testing.T) {
+	t.Parallel()
+	for _, window := range []int{0, 1} {
+		for _, accept := range []bool{false, true} {
+			s, disk := setup(t, Options{Window: window})
+			fill(t, s, 2, nil)
+			key := keysOf(&disk.keys, spaceState)[0]
+			if window > 0 {
+				key = keysOf(&disk.keys, spaceCold)[0]
+			}
+			for format, want := range map[byte]string{newestStateFormat + 1: "of a newer version, or damaged", 0: "value is damaged"} {
+				value, _ := disk.keys.Get(key)
+				value = append([]byte{format}, value[1:]...)
+				disk.keys.Set(key, value)
+				o := s.options
+				o.AcceptLoss = accept
+				if _, err := Open(o); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("window %d, format %d, loss accepted %v: got %v, want an error that says %q", window, format, accept, err, want)
+				}
+			}
+		}
+	}
+}
