@@ -108,8 +108,8 @@ func (in *insertion) args() []any {
 //
 //   - fresh: all rows with ord (their place), grp, and due: the time at which each
 //     would be available
-//   - inserted: id, queue, home, partition of those that were inserted; one that lives
-//     already is not
+//   - inserted: id, queue, home, partition, attempts, created_at, ordering_key and body_ref
+//     of those that were inserted; one that lives already is not
 //   - inserted_deltas writes their counts, and inserted_bodies what they share
 func insertSQL(first int, where string) string {
 	return insertAtSQL(first, where, nextSQL, `f.due`, `f.ord`)

@@ -158,7 +158,7 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// errDamaged says that content is not what was written.
+// errDamaged says that content is not what was written, the others which part of it is not.
 var (
 	errDamaged    = errors.New("content is damaged")
 	errAttributes = fmt.Errorf("%w: attributes", errDamaged)
