@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -47,7 +48,11 @@ func TestP05_NoItemIsEverWithoutItsPayload(t *testing.T) {
 		rand.Shuffle(len(picked), func(i, j int) { picked[i], picked[j] = picked[j], picked[i] })
 		return picked[:2+rand.IntN(len(picked)-1)]
 	}
+	// Who meets others at the same few items too often is told so, and nothing was done.
 	failed := func(what string, err error) bool {
+		if errors.Is(err, queue.ErrUnavailable) && isUndone(err) {
+			return false
+		}
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
