@@ -152,8 +152,11 @@ func (b *Broker) chooseCopies(ctx context.Context, read *readSettings, items []N
 	for i := range items {
 		it := &items[i]
 		it.Topic, it.Queue, it.Copies, it.Guard = read.Number, 0, places, guard
-		if !all {
-			it.Copies = b.wanted(read, matchers, places, &it.Content)
+		if all {
+			continue
+		}
+		if it.Copies, err = b.wanted(ctx, read, matchers, places, &it.Content); err != nil {
+			return err
 		}
 	}
 	b.placeCopies(items, several)
@@ -195,15 +198,19 @@ func wantAll(matchers []Matcher, places []Copy) bool {
 	return true
 }
 
-// wanted are the places of those who want an item.
-func (b *Broker) wanted(read *readSettings, matchers []Matcher, places []Copy, c *Content) []Copy {
+// wanted are the places of those who want an item. It ends with ctx: there may be thousands
+// of filters, each of which may take long.
+func (b *Broker) wanted(ctx context.Context, read *readSettings, matchers []Matcher, places []Copy, c *Content) ([]Copy, error) {
 	some, candidate := make([]Copy, 0, len(places)), &Candidate{Content: c}
 	for i, m := range matchers {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if places[i].Queue != 0 && (m == nil || b.matches(read, i, m, candidate)) {
 			some = append(some, places[i])
 		}
 	}
-	return some
+	return some, nil
 }
 
 func (b *Broker) matches(read *readSettings, i int, m Matcher, c *Candidate) bool {

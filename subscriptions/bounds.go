@@ -143,6 +143,15 @@ func (b Batch) check() error {
 	return oneOf("batch.encoding", b.Encoding, wordJSON, BatchJSON, BatchMultipart)
 }
 
+func hasHeader(headers map[string]string, name string) bool {
+	for each := range headers {
+		if strings.EqualFold(each, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // checkTogether refuses settings that contradict each other.
 func (s *Subscription) checkTogether() error {
 	switch {
@@ -155,6 +164,9 @@ func (s *Subscription) checkTogether() error {
 	case s.Batch.On() && s.Format == FormatCloudEvents:
 		return queue.Invalid("batch", "goes without format cloudevents, whose headers tell of one item; "+
 			"give format: plain, or batch: {} to send items one by one")
+	case s.Format == FormatCloudEvents && hasHeader(s.Headers, "Content-Type"):
+		return queue.Invalid("headers", "has Content-Type, which with format cloudevents says what an event's data is, and is each item's own encoding; "+
+			"leave it out, or give format: plain")
 	case s.OnDone == "":
 		return nil
 	case s.OnDone == s.Queue:

@@ -56,6 +56,9 @@ func (v *variables) ResolveName(name string) (any, bool) {
 		return c.headers, true
 	case "payload":
 		c.oncePayload.Do(func() { c.payload = readPayload(c.content.Payload) })
+		if c.payload == tooMuch {
+			return types.WrapErr(errPayload), true // a fresh one: evaluations write into it where they met it
+		}
 		return c.payload, true
 	default:
 		return nil, false
@@ -79,8 +82,13 @@ func lowerNames(headers map[string]string) map[string]string {
 	return lower
 }
 
+// tooMuch stands for a payload that is too much to be read.
+const tooMuch = excess(true)
+
+type excess bool
+
 // readPayload returns the value of a payload that is JSON, null for one that is not, and
-// an error, as a value, for one that is too much to be read.
+// tooMuch.
 func readPayload(payload []byte) any {
 	within, maybe := scanJSON(payload)
 	if !maybe {
@@ -88,7 +96,7 @@ func readPayload(payload []byte) any {
 	}
 	if !within {
 		// It is an error even if it is no JSON: to find out would cost what is not allowed.
-		return types.WrapErr(errPayload)
+		return tooMuch
 	}
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.UseNumber()

@@ -11,10 +11,12 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/functions"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/posthaste-io/posthaste/queue"
@@ -43,6 +45,9 @@ type expression struct {
 	// timeout is maxEvaluation, but in tests.
 	timeout time.Duration
 }
+
+// compiling lets one expression be checked at a time.
+var compiling sync.Mutex
 
 // environment is made once, by the first expression: it takes a millisecond.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
@@ -73,7 +78,9 @@ func compileExpression(text string) (*expression, error) {
 	if err != nil {
 		return nil, err
 	}
+	compiling.Lock() // the library gathers the names that it knows at the first mistake, for all
 	checked, issues := env.Compile(text)
+	compiling.Unlock()
 	if issues.Err() != nil {
 		return nil, firstIssue(text, issues.Errors())
 	}
@@ -96,7 +103,6 @@ func compileExpression(text string) (*expression, error) {
 			"a text of the payload it may take more than %d steps; put fewer macros into one another", guessedSize, maxCost)
 	}
 	e.program, err = env.Program(checked,
-		cel.EvalOptions(cel.OptOptimize),
 		cel.CustomDecoratorV2(rules.decorate),
 		cel.CostTracking(&charges{regexes: rules.regexes}),
 		cel.CostLimit(maxCost),
@@ -230,31 +236,98 @@ func literal(e ast.Expr) (string, bool) {
 // that the library does not put its own in the place of ours, which has no bound.
 const compiledMatches = "matches compiled"
 
-// decorate compiles patterns, and has a search refused before it is begun if it may
-// take too long: in the middle nothing could stop it.
+// decorate compiles patterns, and has what may take long refused before it is begun: in the
+// middle nothing could stop it, and the library charges for it afterwards.
 func (r *rules) decorate(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := i.(interpreter.InterpretableCall)
-	if !ok || call.Function() != overloads.Matches {
+	if !ok {
 		return i, nil
 	}
 	args := call.Args()
+	impl := functions.FunctionOp(nil)
+	name := call.Function()
+	switch {
+	case name == overloads.Matches:
+		impl, name = r.search(args), compiledMatches
+	case len(args) != 2:
+	case name == operators.Equals:
+		impl = within(commonWeight, types.Equal)
+	case name == operators.NotEquals:
+		impl = within(commonWeight, func(a, b ref.Val) ref.Val { return types.Bool(types.Equal(a, b) != types.True) })
+	case name == operators.In:
+		impl = within(searchWeight, contained)
+	case name == operators.Add:
+		impl = func(values ...ref.Val) ref.Val { return add(values[0], values[1]) }
+	}
+	if impl == nil {
+		return i, nil
+	}
+	return interpreter.NewCall(call.ID(), name, call.OverloadID(), args, impl), nil
+}
+
+// search is matches with a compiled pattern, nil if it is none of ours.
+func (r *rules) search(args []interpreter.InterpretableV2) functions.FunctionOp {
 	pattern, ok := args[len(args)-1].(interpreter.InterpretableConst)
 	if !ok {
-		return i, nil
+		return nil
 	}
 	text, _ := pattern.Value().(types.String)
 	re, ok := r.regexes[string(text)]
 	if !ok {
-		return i, nil
+		return nil
 	}
-	return interpreter.NewCall(call.ID(), compiledMatches, call.OverloadID(), args, func(values ...ref.Val) ref.Val {
+	return func(values ...ref.Val) ref.Val {
 		in, ok := values[0].(types.String)
 		if !ok {
-			return types.NoSuchOverloadErr()
+			return noSuch()
 		}
 		if re.cost(string(in)) > maxCost {
 			return types.WrapErr(errLongMatch)
 		}
 		return types.Bool(re.compiled.MatchString(string(in)))
-	}), nil
+	}
 }
+
+// within is a function of two values that is not begun if it costs too much.
+func within(price func(a, b ref.Val) uint64, do func(a, b ref.Val) ref.Val) functions.FunctionOp {
+	return func(values ...ref.Val) ref.Val {
+		if price(values[0], values[1]) > maxCost {
+			return types.WrapErr(errCost)
+		}
+		return do(values[0], values[1])
+	}
+}
+
+func contained(v, in ref.Val) ref.Val {
+	if container, ok := in.(traits.Container); ok {
+		return container.Contains(v)
+	}
+	return noSuch()
+}
+
+// add makes one list of two: the library's would keep both, and walk through all that they
+// are made of for whatever it is asked. What macros gather goes on as it is.
+func add(a, b ref.Val) ref.Val {
+	first, isList := a.(traits.Lister)
+	second, areLists := b.(traits.Lister)
+	_, gathers := a.(traits.MutableLister)
+	if isList && areLists && !gathers {
+		if count(a)+count(b) > maxCost {
+			return types.WrapErr(errCost)
+		}
+		all := make([]ref.Val, 0, count(a)+count(b))
+		for _, list := range []traits.Lister{first, second} {
+			for it := list.Iterator(); it.HasNext() == types.True; {
+				all = append(all, it.Next())
+			}
+		}
+		return types.NewRefValList(types.DefaultTypeAdapter, all)
+	}
+	if adder, ok := a.(traits.Adder); ok {
+		return adder.Add(b)
+	}
+	return noSuch()
+}
+
+// noSuch is a fresh error each time: evaluations write into it where they met it.
+func noSuch() ref.Val { return types.NewErr("no such overload") }

@@ -2,6 +2,7 @@ package subscriptions
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,18 @@ var hostile = map[string]string{
 	"99 levels": strings.Repeat("[", 99) + strings.Repeat("]", 99),
 }
 
+// nested binds a value to a, another made of it to b, and so on to m, and asks about that.
+func nested(of, what string) string {
+	text, end := "[[0]].exists(a, ", ")"
+	last := "a"
+	for name := 'b'; name <= 'm'; name++ {
+		text += "[" + fmt.Sprintf(of, last) + "].exists(" + string(name) + ", "
+		end += ")"
+		last = string(name)
+	}
+	return text + fmt.Sprintf(what, last) + end
+}
+
 // Each of these would take seconds, or gigabytes, without the limits. The bounds here are
 // a count of steps and of allocations, not of time, which other tests share.
 func TestMatcher_HostilePayloadsEnd(t *testing.T) {
@@ -181,6 +194,15 @@ func TestMatcher_HostilePayloadsEnd(t *testing.T) {
 		{"wide", "payload.l.all(x, payload.l.all(y, x == y || y == 1 || x == 1))", errCost},
 		{"wide", "payload.l.map(x, payload.l.map(y, y)).size() == 0", errCost},
 		{"wide", "payload.l.all(x, timestamp('2026-01-01T00:00:00Z').getHours('Europe/Berlin') == 1)", errCost},
+		// Values that share their parts are small to make, and endless to walk through.
+		{"wide", nested("[%[1]s,%[1]s,%[1]s,%[1]s,%[1]s,%[1]s,%[1]s,%[1]s]", "%[1]s == %[1]s"), errCost},
+		{"wide", nested("[%[1]s,%[1]s,%[1]s,%[1]s,%[1]s,%[1]s,%[1]s,%[1]s]", "%[1]s != %[1]s"), errCost},
+		{"wide", nested("[%[1]s,%[1]s,%[1]s,%[1]s,%[1]s,%[1]s,%[1]s,%[1]s]", "%[1]s in [%[1]s]"), errCost},
+		{"wide", nested("%[1]s + %[1]s", "0 in %[1]s"), nil},
+		{"wide", nested("%[1]s + %[1]s", "%[1]s.size() == 4096"), nil},
+		{"wide", "payload.l.all(x, (payload.l + payload.l).size() > 0)", errCost},
+		{"wide", "payload.l.all(x, optional.of(payload.b) == optional.of(payload.b))", errCost},
+		{"wide", "payload.l.all(x, !(payload.s in ['a', 'b']))", errCost},
 	}
 	for _, tt := range tests {
 		m := mustCompile(t, Filter{CEL: tt.cel})

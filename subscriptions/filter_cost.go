@@ -65,7 +65,11 @@ func (c *charges) CallCost(function, overload string, args []ref.Val, result ref
 			n = searchWeight(args[0], args[1])
 		}
 	case operators.Add:
-		n += textWeight(result)
+		if n += textWeight(result); isContainer(result) {
+			if _, gathers := args[0].(traits.MutableLister); !gathers {
+				n += count(result)
+			}
+		}
 	case compiledMatches:
 		if text, ok := args[0].(types.String); ok && !types.IsError(result) {
 			pattern, _ := args[len(args)-1].(types.String)
@@ -99,6 +103,7 @@ func textWeight(v ref.Val) uint64 {
 
 // commonWeight is what it costs to compare two values: no more than the smaller one is.
 func commonWeight(a, b ref.Val) uint64 {
+	a, b = held(a), held(b)
 	if !isContainer(a) || !isContainer(b) {
 		return 1 + min(textWeight(a), textWeight(b))
 	}
@@ -110,6 +115,7 @@ func commonWeight(a, b ref.Val) uint64 {
 
 // searchWeight is what it costs to look for a value in another one.
 func searchWeight(v, in ref.Val) uint64 {
+	v = held(v)
 	list, ok := in.(traits.Lister)
 	switch {
 	case !ok:
@@ -118,6 +124,17 @@ func searchWeight(v, in ref.Val) uint64 {
 		return weight(list, maxCost+1)
 	default:
 		return 1 + count(list)*(1+textWeight(v)/10)
+	}
+}
+
+// held is what an optional value holds, if it is one.
+func held(v ref.Val) ref.Val {
+	for {
+		optional, ok := v.(*types.Optional)
+		if !ok || !optional.HasValue() {
+			return v
+		}
+		v = optional.GetValue()
 	}
 }
 
@@ -141,6 +158,7 @@ func count(v ref.Val) uint64 {
 
 // weight counts the values within a value and tens of bytes of their texts, up to a limit.
 func weight(v ref.Val, limit uint64) uint64 {
+	v = held(v)
 	n := 1 + textWeight(v)
 	it, ok := v.(traits.Iterable)
 	if !ok || !isContainer(v) {

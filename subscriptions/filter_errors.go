@@ -229,7 +229,7 @@ var known = []string{
 }
 
 func (e *expression) known(err *types.Err) error {
-	for _, ours := range []error{errPayload, errLongMatch} {
+	for _, ours := range []error{errPayload, errLongMatch, errCost} {
 		if errors.Is(err, ours) {
 			return ours
 		}

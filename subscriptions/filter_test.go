@@ -161,6 +161,29 @@ func TestMatcher_IsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
+// An error that several evaluations meet is not theirs together: each says where it met it.
+func TestMatcher_ErrorsAreNotShared(t *testing.T) {
+	t.Parallel()
+	first := mustCompile(t, Filter{CEL: "payload.s.matches('^a')"})
+	second := mustCompile(t, Filter{CEL: "kind == 'x' ||\n payload.s.matches('^a')"})
+	for what, payload := range map[string]string{"a number": `{"s": 1}`, "too much": strings.Repeat("[", 200)} {
+		shared := NewCandidate(&queue.Content{Payload: []byte(payload)})
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 50 {
+					for m, place := range map[*Matcher]string{first: "line 1, column ", second: "line 2, column "} {
+						if _, err := m.Match(shared); err == nil || !strings.Contains(err.Error(), place) {
+							t.Errorf("%s: got %v, want it at %s…", what, err, place)
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
 func TestCheckFilter_IsForTopics(t *testing.T) {
 	t.Parallel()
 	some, bad := Filter{Kinds: []string{"a"}}, Filter{CEL: "kind"}

@@ -93,6 +93,9 @@ func TestService_CreateNamesTheFieldThatIsWrong(t *testing.T) {
 		{"batch.encoding", func(p *CreateParams) { p.Batch = &Batch{MaxItems: 2, Encoding: "tar"} }},
 		{"batch", func(p *CreateParams) { p.Batch, p.Defer.Allowed = &Batch{MaxItems: 2}, new(true) }},
 		{"batch", func(p *CreateParams) { p.Batch, p.AllowTarget = &Batch{MaxItems: 2}, new(true) }},
+		{"headers", func(p *CreateParams) {
+			p.Format, p.Headers = new(FormatCloudEvents), map[string]string{"content-type": "text/plain"}
+		}},
 		{"on_done", func(p *CreateParams) { p.OnDone = new("orders") }},
 		{"on_done", func(p *CreateParams) { p.OnDone = new("a b") }},
 		{"on_done", func(p *CreateParams) { p.OnDone = new("nowhere") }},
