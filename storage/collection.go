@@ -82,16 +82,8 @@ func (c *Collection[T]) PutChange(ns queue.Namespace, name string, value T, revi
 	if err != nil {
 		return queue.DocumentChange{}, c.wrap(name, err)
 	}
-	return queue.DocumentChange{DocumentGuard: c.guard(ns, name, revision), WakeAt: wakeAt, Value: encoded}, nil
-}
-
-// DeleteChange is PutChange for a value that is to go.
-func (c *Collection[T]) DeleteChange(ns queue.Namespace, name string, revision uint64) queue.DocumentChange {
-	return queue.DocumentChange{DocumentGuard: c.guard(ns, name, revision), Delete: true}
-}
-
-func (c *Collection[T]) guard(ns queue.Namespace, name string, revision uint64) queue.DocumentGuard {
-	return queue.DocumentGuard{Kind: c.kind, Namespace: ns, Name: name, Revision: revision}
+	guard := queue.DocumentGuard{Kind: c.kind, Namespace: ns, Name: name, Revision: revision}
+	return queue.DocumentChange{DocumentGuard: guard, WakeAt: wakeAt, Value: encoded}, nil
 }
 
 // Revision returns that of a value, also of one that cannot be read.

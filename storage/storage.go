@@ -40,11 +40,10 @@ type Documents interface {
 	Put(ctx context.Context, doc Document, items ...queue.NewItem) (revision uint64, err error)
 	// Delete removes a document if its revision is the stored one.
 	Delete(ctx context.Context, key DocumentKey, revision uint64) error
-	// Change puts and deletes several documents in one transaction: all of them, if each
-	// has the revision that its change names (0: if there is none), or none of them. It
-	// returns their new revisions, as those of Put, in the order of the changes, 0 for what
-	// was deleted, and higher than any that one of these documents had. A document is named
-	// once; at most [MaxChanges].
+	// Change puts several documents in one transaction: all of them, if each has the
+	// revision that its change names (0: if there is none), or none of them. It returns
+	// their new revisions, as those of Put, in the order of the changes, and higher than any
+	// that one of these documents had. A document is named once; at most [MaxChanges].
 	Change(ctx context.Context, changes []queue.DocumentChange) (revisions []uint64, err error)
 	// List returns documents of one kind and namespace in the order of their names,
 	// after the one named (or from the first).

@@ -21,7 +21,6 @@ var changeColumns = []column{
 	{"namespace", "bigint"},
 	{"name", "text"},
 	{"revision", "bigint"},
-	{"gone", "boolean"},
 	{"wake_at", "timestamptz"},
 	{"value", "bytea"},
 }
@@ -31,16 +30,16 @@ func changesOf(changes []queue.DocumentChange) []any {
 	n := len(changes)
 	rows, namespaces, revisions := make([]int64, n), make([]int64, n), make([]int64, n)
 	kinds, names := make([]string, n), make([]string, n)
-	gone, wakes, values := make([]bool, n), make([]*time.Time, n), make([][]byte, n)
+	wakes, values := make([]*time.Time, n), make([][]byte, n)
 	for i := range changes {
 		c := &changes[i]
 		rows[i], kinds[i], namespaces[i], names[i], revisions[i] = int64(i), c.Kind, int64(c.Namespace), c.Name, int64(c.Revision)
-		gone[i], wakes[i], values[i] = c.Delete, optional(c.WakeAt.UTC()), c.Value
+		wakes[i], values[i] = optional(c.WakeAt.UTC()), c.Value
 		if values[i] == nil {
 			values[i] = []byte{}
 		}
 	}
-	return []any{rows, kinds, namespaces, names, revisions, gone, wakes, values}
+	return []any{rows, kinds, namespaces, names, revisions, wakes, values}
 }
 
 // changeSQL writes documents if the revisions of all are right. As with guards, the lock
@@ -62,34 +61,28 @@ var changeSQL = `with ` + clockSQL + `, change as materialized (
 		where d.kind = c.kind and d.namespace = c.namespace and d.name = c.name
 		for update
 	) d on true
-	where case when c.revision = 0 and not c.gone then d.revision is not null
-		else d.revision is distinct from c.revision end
+	where coalesce(d.revision, 0) <> c.revision
 ), made as (
 	insert into {s}.documents (kind, namespace, name, revision, wake_at, value)
 	select kind, namespace, name, nextval('{s}.revisions'), wake_at, value
 	from change
-	where revision = 0 and not gone and not exists (select from broken)
+	where revision = 0 and not exists (select from broken)
 	returning kind, namespace, name, revision
 ), changed as (
 	update {s}.documents d
 	set revision = nextval('{s}.revisions'), wake_at = c.wake_at, value = c.value
 	from change c
 	where d.kind = c.kind and d.namespace = c.namespace and d.name = c.name and d.revision = c.revision
-		and not c.gone and not exists (select from broken)
+		and not exists (select from broken)
 	returning d.kind, d.namespace, d.name, d.revision
-), deleted as (
-	delete from {s}.documents d
-	using change c
-	where d.kind = c.kind and d.namespace = c.namespace and d.name = c.name and d.revision = c.revision
-		and c.gone and not exists (select from broken)
 ), written as (
 	select * from made union all select * from changed
 ), mark as (
 	insert into {s}.batches (id, at, answer)
 	select $3::uuid, clock.now, (
-		select coalesce(jsonb_agg(coalesce(w.revision, 0) order by c.row), '[]')
+		select coalesce(jsonb_agg(w.revision order by c.row), '[]')
 		from change c
-		left join written w using (kind, namespace, name)
+		join written w using (kind, namespace, name)
 	)
 	from clock
 	where not exists (select from broken)
@@ -154,7 +147,7 @@ func brokenBy(c *queue.DocumentChange, found int64) error {
 	switch {
 	case found < 0:
 		return queue.ErrNotFound
-	case c.Revision == 0 && !c.Delete:
+	case c.Revision == 0:
 		return queue.ErrExists
 	default:
 		return queue.ErrRevision

@@ -105,19 +105,20 @@ func (w *world) everyVerb() []verb {
 			return w.store.Delete(ctx, document("old", 0).DocumentKey, old)
 		}},
 		{"change", func(ctx context.Context) error {
-			change := func(doc storage.Document, remove bool) queue.DocumentChange {
+			change := func(doc storage.Document) queue.DocumentChange {
 				return queue.DocumentChange{DocumentGuard: queue.DocumentGuard{
 					Kind: doc.Kind, Namespace: doc.Namespace, Name: doc.Name, Revision: doc.Revision,
-				}, Delete: remove}
+				}, Value: []byte("changed")}
 			}
 			revisions, err := w.store.Change(ctx, []queue.DocumentChange{
-				change(document("renamed", 0), false), change(document("name", name), true),
+				change(document("made", 0)), change(document("name", name)),
 			})
 			if err != nil {
 				return err
 			}
-			got, err := w.store.Get(ctx, document("renamed", 0).DocumentKey)
-			return errors.Join(err, want(revisions[0], got.Revision), want(revisions[1], 0))
+			made, err := w.store.Get(ctx, document("made", 0).DocumentKey)
+			changed, err2 := w.store.Get(ctx, document("name", 0).DocumentKey)
+			return errors.Join(err, err2, want(revisions[0], made.Revision), want(revisions[1], changed.Revision))
 		}},
 	}
 }
@@ -155,8 +156,9 @@ func (w *world) wantEveryVerbOnce() {
 		"leases that were handed over": {`select count(*) from {s}.items where owner = 'heir'`, 1},
 		"records":                      {`select count(*) from {s}.attempts`, 3},
 		"documents":                    {`select count(*) from {s}.documents where name = 'new'`, 1},
-		"documents that were deleted":  {`select count(*) from {s}.documents where name in ('old', 'name')`, 0},
-		"documents that were renamed":  {`select count(*) from {s}.documents where name = 'renamed'`, 1},
+		"documents that were deleted":  {`select count(*) from {s}.documents where name = 'old'`, 0},
+		"documents that were made":     {`select count(*) from {s}.documents where name = 'made'`, 1},
+		"documents that were changed":  {`select count(*) from {s}.documents where name = 'name' and value = 'changed'`, 1},
 		"idempotency keys":             {`select count(*) from {s}.dedupe`, 1},
 	} {
 		if got := w.count(test.text); got != test.want {

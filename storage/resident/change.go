@@ -28,47 +28,23 @@ func (s *Store) Change(ctx context.Context, changes []queue.DocumentChange) ([]u
 		return nil, err
 	}
 	for i := range changes {
-		if err := s.checkChange(&changes[i]); err != nil {
+		if err := checkRevision(s.documents.get(storage.KeyOf(&changes[i])), changes[i].Revision); err != nil {
 			return nil, s.lookAt(ctx, s.last, storage.ChangeError(&changes[i], err))
 		}
 	}
-	revisions := make([]uint64, len(changes))
-	fresh := make([]*document, 0, len(changes))
+	revisions, fresh := make([]uint64, len(changes)), make([]*document, len(changes))
 	for i := range changes {
 		c := &changes[i]
 		key := storage.KeyOf(c)
 		if stored := s.documents.get(key); stored != nil {
 			s.documents.remove(stored)
 		}
-		if c.Delete {
-			if !s.options.Volatile {
-				s.del(appendDocumentKey(nil, key), false)
-			}
-			continue
-		}
-		doc := s.newDocument(storage.Document{DocumentKey: key, WakeAt: c.WakeAt, Value: bytes.Clone(c.Value)})
-		revisions[i] = doc.Revision
-		fresh = append(fresh, doc)
+		fresh[i] = s.newDocument(storage.Document{DocumentKey: key, WakeAt: c.WakeAt, Value: bytes.Clone(c.Value)})
+		revisions[i] = fresh[i].Revision
 	}
 	s.seal()
 	for _, doc := range fresh {
 		doc.commit = s.last
 	}
 	return revisions, s.leave(ctx)
-}
-
-// checkChange says why a change cannot be done, or nil.
-func (s *Store) checkChange(c *queue.DocumentChange) error {
-	stored := s.documents.get(storage.KeyOf(c))
-	if !c.Delete {
-		return checkRevision(stored, c.Revision)
-	}
-	switch {
-	case stored == nil:
-		return queue.ErrNotFound
-	case stored.Revision != c.Revision:
-		return queue.ErrRevision
-	default:
-		return nil
-	}
 }

@@ -21,9 +21,9 @@ func (m *Model) Change(ctx context.Context, changes []queue.DocumentChange) ([]u
 		c := &changes[i]
 		stored, found := m.documents[storage.KeyOf(c)]
 		switch {
-		case found && !c.Delete && c.Revision == 0:
+		case found && c.Revision == 0:
 			return nil, storage.ChangeError(c, queue.ErrExists)
-		case !found && (c.Delete || c.Revision != 0):
+		case !found && c.Revision != 0:
 			return nil, storage.ChangeError(c, queue.ErrNotFound)
 		case found && stored.Revision != c.Revision:
 			return nil, storage.ChangeError(c, queue.ErrRevision)
@@ -33,10 +33,6 @@ func (m *Model) Change(ctx context.Context, changes []queue.DocumentChange) ([]u
 	for i := range changes {
 		c := &changes[i]
 		key := storage.KeyOf(c)
-		if c.Delete {
-			delete(m.documents, key)
-			continue
-		}
 		m.revision++
 		doc := cloneDocument(storage.Document{DocumentKey: key, Revision: m.revision, WakeAt: c.WakeAt, Value: c.Value})
 		if !doc.WakeAt.IsZero() {

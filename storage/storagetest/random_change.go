@@ -27,17 +27,12 @@ func (c *comparison) changeDocuments() error {
 	}
 	var sides [2][]queue.DocumentChange
 	for i, doc := range docs {
-		remove := chance(c.rng, 30)
 		for side := range sides {
 			doc.Revision = c.revisions[doc.DocumentKey][side]
 			if i == ignorant {
 				doc.Revision = 0
 			}
-			change := changeOf(doc)
-			if remove && c.revisions[doc.DocumentKey][model] != 0 {
-				change = deletionOf(doc)
-			}
-			sides[side] = append(sides[side], change)
+			sides[side] = append(sides[side], changeOf(doc))
 		}
 	}
 	var newest [2][]uint64

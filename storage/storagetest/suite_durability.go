@@ -66,9 +66,9 @@ var durabilityCases = []testCase{
 		f.put(doc)
 		b := document(1, "b", 0)
 		b.Revision = f.put(b)
-		renamed := document(1, "renamed", 0)
-		renamed.WakeAt = f.clock.Now().Add(time.Hour)
-		if _, err := f.store.Change(f.Context(), []queue.DocumentChange{deletionOf(b), changeOf(renamed)}); err != nil {
+		made := document(1, "made", 0)
+		made.WakeAt, b.Value = f.clock.Now().Add(time.Hour), []byte("changed")
+		if _, err := f.store.Change(f.Context(), []queue.DocumentChange{changeOf(b), changeOf(made)}); err != nil {
 			f.Fatal(err)
 		}
 
