@@ -37,7 +37,7 @@ type insertion struct {
 // returns how many rows that makes, and the row of the item's first place, 0 if that is not
 // among them.
 func (in *insertion) addPlaces(it *queue.NewItem, group int, named map[queue.Key]bool) (first, n int) {
-	var places []queue.Copy
+	places := make([]queue.Copy, 0, 1) // most items have one: it is not on the heap
 	for i := range it.Places() {
 		place := it.Place(i)
 		key := queue.Key{ID: it.ID, Queue: place.Queue, Home: place.Queue}
