@@ -102,7 +102,7 @@ func TestLane_LeaseThatIsRefusedByTheOldNameIsNoTrouble(t *testing.T) {
 				_, err := r.broker.TurnIntoTopic(t.Context(), ns, "orders", "")
 				turned <- err
 			}()
-			time.Sleep(time.Second) // the lane is told
+			<-time.After(time.Second) // the lane is told
 			return &queue.TopicError{Topic: "orders", Was: "orders~sub"}
 		}
 		r.broker.mu.Unlock()

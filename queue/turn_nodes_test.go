@@ -26,7 +26,7 @@ func TestTurn_OtherNodesAreWaitedFor(t *testing.T) {
 		}
 		keyed := queue.ProduceItem{IdempotencyKey: "k"}
 		first := f.produce(t, "orders", keyed)[0]
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		produceLate()
 		waits := start(func() (queue.LeaseReply, error) {
 			p := params(1)
@@ -88,7 +88,7 @@ func TestTurn_CallThatIsGivenUpWhileItWaits(t *testing.T) {
 			t.Errorf("got %v, want that it was given up", got.err)
 		}
 		wantCopies(t, "item", f.produce(t, "orders", items(1)...)[0], 1)
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		asked := time.Now()
 		f.subscribe(t, "orders", "search", nil)
 		if took := time.Since(asked); took < queue.DefaultSettingsAge {

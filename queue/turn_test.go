@@ -176,10 +176,7 @@ func TestTurn_QueueBecomesThatOfItsSubscription(t *testing.T) {
 				t.Errorf("%s: got %v, want ErrNotFound", name, err)
 			}
 		}
-		time.Sleep(2 * time.Minute)
-		if err := f.Tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		f.tidyLater(t)
 		f.create(t, queue.Settings{Name: "orders"})
 		f.produce(t, "orders", items(1)...)
 	})
@@ -381,11 +378,11 @@ func TestTurn_ProducersNoticeNothing(t *testing.T) {
 						return
 					}
 					ids[i] = append(ids[i], produced[0].ID)
-					time.Sleep(time.Duration(k%3) * time.Millisecond)
+					<-time.After(time.Duration(k%3) * time.Millisecond)
 				}
 			})
 		}
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 		f.turn(t)
 		all.Wait()
 		var want []queue.ID

@@ -364,7 +364,7 @@ func TestShared_TidyLetsTheLockGoByTime(t *testing.T) {
 		const look = time.Millisecond
 		disk.scanning = func(r Range) {
 			if r.From[0] == spacePointer {
-				time.Sleep(look)
+				<-time.After(look)
 			}
 		}
 		tidyAll(t, s)
