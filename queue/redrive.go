@@ -22,8 +22,8 @@ import (
 // and what it counts may change before it is done in earnest.
 //
 // Errors: [InvalidError], for a queue that is no dead-letter queue, too;
-// [TooLargeError]; [ErrNotFound]; [OverloadedError]; those of [Store]. After an error some items may have
-// been moved; a repeat is safe.
+// [TooLargeError]; [ErrNotFound]; [OverloadedError]; those of [Store]. After an error some
+// items may have been moved; a repeat is safe.
 func (b *Broker) Redrive(ctx context.Context, call RedriveCall) (Redriven, error) {
 	r, err := b.newRedrive(ctx, &call)
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *Broker) Redrive(ctx context.Context, call RedriveCall) (Redriven, error
 	if err != nil {
 		return r.done, fmt.Errorf("redrive %s: %w", call.Queue, err)
 	}
-	if r.bound {
+	if r.bound && !call.DryRun {
 		b.Wake(r.dead.number) // who took the place of a head may go
 	}
 	r.done.More = r.done.More || timeUp || r.cut

@@ -6,9 +6,10 @@ import (
 )
 
 // selectBound chooses what is to be moved before anything is, where ordering keys bind what
-// is in the queue (else it only puts in order what the call names): they bind what was produced there, and not what was buried. It goes by the
-// order of the queue as a whole, and what stands behind an item that stays, stays with it:
-// since it is leased, or the call does not ask for it.
+// is in the queue: what was produced there, and not what was buried. It goes by the order of
+// the queue as a whole, and what stands behind an item that stays, stays with it: since it
+// is leased, or the call does not ask for it. Elsewhere it only puts in order what the call
+// names.
 //
 // While items are moved others take the places of heads, and stand where a walk has been.
 func (r *redrive) selectBound(ctx context.Context) (err error) {
