@@ -29,8 +29,9 @@ type Broker struct {
 	leases *leaser
 	// endings are those that wait for items to end.
 	endings *endings
-	untold  untold
-	ordered orderedQueues
+	// warnings are those that clients could repeat without end.
+	warnings seldom
+	ordered  orderedQueues
 
 	produces *batcher[produceRequest, ProduceResult]
 	settles  *batcher[settleRequest, []Settled]

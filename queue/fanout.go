@@ -215,8 +215,15 @@ func (b *Broker) wanted(ctx context.Context, read *readSettings, matchers []Matc
 
 func (b *Broker) matches(read *readSettings, i int, m Matcher, c *Candidate) bool {
 	match, err := m.Match(c)
-	if err != nil && b.opts.FilterFailed != nil {
-		b.opts.FilterFailed(read.Namespace, read.Topic.Subscribers[i].Subscription, err)
+	if err == nil {
+		return match
+	}
+	subscription := read.Topic.Subscribers[i].Subscription
+	if b.opts.FilterFailed != nil {
+		b.opts.FilterFailed(read.Namespace, subscription, err)
+	}
+	if b.warnings.may(fmt.Sprint("filter ", read.Namespace, read.queueOf(i))) {
+		b.log.Warn("filter could not judge an item", "topic", read.Name, "subscription", subscription, "delivered", match, "error", err)
 	}
 	return match
 }

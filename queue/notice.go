@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 )
 
 // subscriptionOnDone is the queue that the subscription of a queue tells of ends, or empty.
@@ -108,12 +106,12 @@ func (b *Broker) read(ctx context.Context, ids []ID) (map[Key]*Item, error) {
 // then the item ends all the same. Whether the queue is paused does not matter.
 func (b *Broker) pinTold(ctx context.Context, n *notice, pinned *pinSet) (*knownQueue, error) {
 	if n.item.Hop+1 >= MaxHop {
-		b.untold.warn(b, n, "the item comes from a loop")
+		b.warnUntold(n, "the item comes from a loop")
 		return nil, nil
 	}
 	to, err := pinned.pin(ctx, b.known, func() (*knownQueue, error) { return b.known.either(ctx, n.from.ns, n.onDone) })
 	if errors.Is(err, ErrNotFound) {
-		b.untold.warn(b, n, "it does not exist")
+		b.warnUntold(n, "it does not exist")
 		return nil, nil
 	}
 	if err != nil {
@@ -121,40 +119,15 @@ func (b *Broker) pinTold(ctx context.Context, n *notice, pinned *pinSet) (*known
 	}
 	if to.settings().Topic != nil && n.item.Kind == DoneKind && n.item.Hop > 0 {
 		// Topics whose subscriptions tell each other would multiply what they are told.
-		b.untold.warn(b, n, "the item tells of an end itself, of which no topic is told")
+		b.warnUntold(n, "the item tells of an end itself, of which no topic is told")
 		return nil, nil
 	}
 	return to, nil
 }
 
-// untold keeps a queue that cannot be told from filling the log.
-type untold struct {
-	mu     sync.Mutex
-	warned map[untoldName]time.Time
-}
-
-type untoldName struct {
-	queueName
-	why string
-}
-
-const (
-	// warnAgain is how long a queue of which was warned is not warned of again.
-	warnAgain = time.Hour
-	// maxUntold bounds what is remembered; clients choose the names.
-	maxUntold = 1000
-)
-
-func (u *untold) warn(b *Broker, n *notice, why string) {
-	key := untoldName{queueName{n.from.ns, n.onDone}, why}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if at, warned := u.warned[key]; warned && time.Since(at) < warnAgain {
-		return
+// warnUntold logs that nobody is told of an end. The reason is one of a few.
+func (b *Broker) warnUntold(n *notice, why string) {
+	if b.warnings.may(fmt.Sprint("on_done ", n.from.ns, n.onDone, why)) {
+		b.log.Warn("ends of items are not told", "reason", why, "on_done", n.onDone, "queue", n.from.name, "item_id", n.item.ID.String())
 	}
-	if len(u.warned) >= maxUntold || u.warned == nil {
-		u.warned = map[untoldName]time.Time{}
-	}
-	u.warned[key] = time.Now()
-	b.log.Warn("ends of items are not told", "reason", why, "on_done", n.onDone, "queue", n.from.name, "item_id", n.item.ID.String())
 }

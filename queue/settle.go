@@ -61,7 +61,7 @@ func (b *Broker) Settle(ctx context.Context, call SettleCall) ([]Settled, error)
 			if err = toldTooMuch(err, req.group.Entries); err != nil {
 				return nil, fmt.Errorf("settle: %w", err)
 			}
-			b.untold.warn(b, targets[0].notice, "its copies for the topic do not fit into one transaction")
+			b.warnUntold(targets[0].notice, "its copies for the topic do not fit into one transaction")
 			targets[0].notice = nil
 			continue
 		}

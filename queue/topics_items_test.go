@@ -1,9 +1,11 @@
 package queue_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,6 +56,39 @@ func TestTopic_FiltersSayWhoGetsWhat(t *testing.T) {
 		// Another filter counts for the next item.
 		f.subscribe(t, "events", "orders", nil)
 		wantCopies(t, "without a filter", f.produce(t, "events", kind("user.new"))[0], 3)
+	})
+}
+
+// cannotJudge has no verdict on any item, and takes it all the same.
+type cannotJudge struct{}
+
+func (cannotJudge) Match(*queue.Candidate) (bool, error) {
+	return true, errors.New("no such key: paid")
+}
+
+// Why a filter has no verdict is in the log, and does not fill it.
+func TestTopic_FiltersThatFailAreLoggedSeldom(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	o := queue.Options{
+		Logger:        slog.New(slog.NewTextHandler(&log, nil)),
+		CompileFilter: func(json.RawMessage) (queue.Matcher, error) { return cannotJudge{}, nil },
+	}
+	bubbleWith(t, o, func(t *testing.T, f *fixture) {
+		f.topic(t, "events")
+		f.subscribe(t, "events", "a", json.RawMessage(`"x"`))
+		logged := func() int { return strings.Count(log.String(), "no such key: paid") }
+		for range 3 {
+			f.produce(t, "events", items(5)...)
+		}
+		if got := logged(); got != 1 || !strings.Contains(log.String(), "subscription=a delivered=true") {
+			t.Errorf("logged %d times, want once, with the subscription:\n%s", got, log.String())
+		}
+		<-time.After(2 * time.Hour)
+		f.produce(t, "events", items(5)...)
+		if got := logged(); got != 2 {
+			t.Errorf("logged %d times, want once more after a while", got)
+		}
 	})
 }
 
